@@ -1,0 +1,64 @@
+"""undercut: regularized risk minimization with a certificate.
+
+    min_w  lam * Omega(w) + R(w)
+
+Every convex fit returns a lower bound on the optimum and the gap to it.
+"""
+
+from undercut.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    HuberHinge,
+    Logistic,
+    Loss,
+    PiecewiseLinearLoss,
+    Poisson,
+    Quantile,
+    SmoothLoss,
+    Squared,
+    SquaredHinge,
+)
+from undercut.regularizers import L2, QuadraticRegularizer, Regularizer
+from undercut.risks import Cut, FunctionRisk, LinearRisk, LineRisk, Risk
+from undercut.solvers import CuttingPlane, DualAscent, Lbfgs, LineSearchBundle, Solver, Stop, minimize
+from undercut.trace import Progress, Result, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "L2",
+    "Absolute",
+    "Cut",
+    "CuttingPlane",
+    "DualAscent",
+    "EpsilonInsensitive",
+    "Exponential",
+    "FunctionRisk",
+    "Hinge",
+    "Huber",
+    "HuberHinge",
+    "Lbfgs",
+    "LineRisk",
+    "LineSearchBundle",
+    "LinearRisk",
+    "Logistic",
+    "Loss",
+    "PiecewiseLinearLoss",
+    "Poisson",
+    "Progress",
+    "QuadraticRegularizer",
+    "Quantile",
+    "Regularizer",
+    "Result",
+    "Risk",
+    "SmoothLoss",
+    "Solver",
+    "Squared",
+    "SquaredHinge",
+    "Status",
+    "Stop",
+    "minimize",
+]

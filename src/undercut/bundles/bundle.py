@@ -1,0 +1,134 @@
+"""The planes of a risk and the model ``R_t(w) = max_i <a_i, w> + b_i`` they make.
+
+    min_w reg(w) + R_t(w)  =  max_{alpha in simplex}  alpha' b - reg*(-A' alpha)
+
+Every feasible alpha gives a lower bound on the left side, so the bound holds whatever the master solver did.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undercut.arrays import FloatArray
+from undercut.bundles.master import Master
+from undercut.regularizers import QuadraticRegularizer
+from undercut.risks import Cut
+
+FIRST_CAPACITY = 32
+
+
+class Model(NamedTuple):
+    """The minimizer of the model and the lower bound it proves."""
+
+    w: FloatArray
+    lower_bound: float
+
+
+class Bundle:
+    """Planes in numbered slots, their Gram matrix in the metric of the regularizer, and their dual weights.
+
+    Adding a plane costs one product with the planes there are; nothing moves but when the capacity doubles.
+    A known lower bound of the risk is the flat plane ``a = 0``, which is never dropped.
+    """
+
+    def __init__(self, reg: QuadraticRegularizer, n_params: int, lower_bound: float = -math.inf) -> None:
+        self.reg = reg
+        self.A = np.zeros((FIRST_CAPACITY, n_params))
+        self.b = np.zeros(FIRST_CAPACITY)
+        self._H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))
+        self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
+        self._idle = np.full(FIRST_CAPACITY, -1)  # steps without weight; -1 marks a free slot
+        self._kept = np.zeros(FIRST_CAPACITY, bool)  # the flat plane and the aggregate
+        self._aggregate = -1
+        self._master = Master(FIRST_CAPACITY)
+        if math.isfinite(lower_bound):
+            self._kept[self._insert(np.zeros(n_params), lower_bound)] = True
+
+    def __len__(self) -> int:
+        return int((self._idle >= 0).sum())
+
+    @property
+    def alpha(self) -> FloatArray:
+        """The weights of the live planes."""
+        return self._master.alpha[self._idle >= 0]
+
+    def add(self, cut: Cut) -> None:
+        """Take in a plane, with no weight yet."""
+        self._insert(cut.a, cut.b)
+
+    def minimize(self, tol: float) -> Model:
+        """Minimize ``reg + R_t`` to a duality gap of ``tol`` and count the steps each plane goes without weight."""
+        live = np.flatnonzero(self._idle >= 0)
+        top = live[-1] + 1
+        self._master.solve(self._H, self._linear, live, tol)
+        alpha = self._master.alpha[:top]
+        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
+        z = alpha @ self.A[:top]
+        lower_bound = float(alpha @ self.b[:top]) - self.reg.conjugate(-z)
+        return Model(self.reg.conjugate_argmax(-z), lower_bound)
+
+    def drop_idle(self, max_idle: int) -> None:
+        """Forget the planes that have gone without weight for more than ``max_idle`` steps."""
+        self._idle[(self._idle > max_idle) & ~self._kept] = -1
+
+    def make_room(self, max_planes: int) -> None:
+        """Forget planes until one more fits, the longest without weight first.
+
+        One that still has weight is merged with the aggregated plane, which takes over its weight: the model keeps its
+        minimum, hence the bound (Do and Artières 2012, Prop. 1).
+        """
+        while (self._idle >= 0).sum() - self._kept.sum() >= max_planes:
+            slot = int(np.argmax(np.where(self._kept, -1, self._idle)))
+            if self._master.alpha[slot] > 0.0:
+                self._merge_into_aggregate(slot)
+            self._idle[slot] = -1
+
+    def _merge_into_aggregate(self, slot: int) -> None:
+        alpha = self._master.alpha.copy()
+        weight, a, b = alpha[slot], self.A[slot].copy(), float(self.b[slot])
+        alpha[slot] = 0.0
+        old = self._aggregate
+        if old >= 0 and alpha[old] > 0.0:
+            share = alpha[old] / (weight + alpha[old])
+            a, b = share * self.A[old] + (1.0 - share) * a, share * float(self.b[old]) + (1.0 - share) * b
+            weight += alpha[old]
+            alpha[old] = 0.0
+        if old >= 0:
+            self._idle[old], self._kept[old] = -1, False
+        self._idle[slot] = -1
+        self._aggregate = self._insert(a, b)
+        self._kept[self._aggregate] = True
+        alpha[self._aggregate] = weight
+        self._master.reset(alpha)
+
+    def _insert(self, a: FloatArray, b: float) -> int:
+        free = np.flatnonzero(self._idle < 0)
+        if free.size == 0:
+            self._grow()
+            return self._insert(a, b)
+        slot = int(free[0])
+        live = self._idle >= 0
+        top = int(np.flatnonzero(live)[-1]) + 1 if live.any() else 0
+        self.A[slot], self.b[slot] = a, b
+        self._linear[slot] = b + self.reg.at_center(a)
+        row = self.reg.dual_inner(self.A[: max(top, slot + 1)], a)
+        self._H[slot, : row.size] = row
+        self._H[: row.size, slot] = row
+        self._idle[slot] = 0
+        if top == 0:
+            self._master.alpha[slot] = 1.0
+        return slot
+
+    def _grow(self) -> None:
+        capacity = 2 * self.b.size
+        more = capacity - self.b.size
+        self.A = np.concatenate([self.A, np.zeros((more, self.A.shape[1]))])
+        self.b = np.concatenate([self.b, np.zeros(more)])
+        self._linear = np.concatenate([self._linear, np.zeros(more)])
+        self._idle = np.concatenate([self._idle, np.full(more, -1)])
+        self._kept = np.concatenate([self._kept, np.zeros(more, bool)])
+        self._H = np.pad(self._H, (0, more))
+        self._master = self._master.grown(capacity)

@@ -1,0 +1,67 @@
+"""Callbacks: what watches a run, and may end it.
+
+A callback is called with the ``Progress`` of every step; returning ``True`` ends the run with ``Status.STOPPED``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeAlias
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from undercut.trace import Progress
+
+Callback: TypeAlias = Callable[[Progress], bool | None]
+
+APPEAR_AFTER = 1.0  # seconds: shorter runs show nothing
+
+
+class LiveProgress:
+    """A live line with objective, bound and gap, once a run has lasted longer than ``after`` seconds.
+
+    >>> from undercut import FunctionRisk, L2, minimize
+    >>> risk = FunctionRisk(lambda w: (float(w @ w), 2 * w), n_params=2)
+    >>> with LiveProgress("training") as live:
+    ...     result = minimize(risk, L2(1.0), callbacks=[live])
+    """
+
+    def __init__(self, title: str = "", *, after: float = APPEAR_AFTER, console: Console | None = None) -> None:
+        self.title = title
+        self.after = after
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self._bar = Bar(*columns, console=console or Console(stderr=True), transient=True, refresh_per_second=8)
+        self._task = self._bar.add_task(title)
+        self._shown = False
+
+    def __enter__(self) -> LiveProgress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._shown:
+            self._bar.stop()
+            self._shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        if not self._shown and progress.seconds < self.after:
+            return
+        if not self._shown:
+            self._bar.start()
+            self._shown = True
+        self._bar.update(self._task, description=f"{self.title} {describe(progress)}".strip())
+
+
+def describe(progress: Progress) -> str:
+    """One line of numbers.
+
+    >>> describe(Progress(step=3, objective=0.5, lower_bound=0.25))
+    'step 3  objective 0.5  bound 0.25  gap 50.00 %'
+    """
+    relative = progress.gap / abs(progress.objective) if progress.objective else progress.gap
+    return (
+        f"step {progress.step}  objective {progress.objective:.6g}  "
+        f"bound {progress.lower_bound:.6g}  gap {100.0 * relative:.2f} %"
+    )

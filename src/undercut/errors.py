@@ -1,0 +1,33 @@
+"""What can go wrong at the border, each with the rule, the value and the remedy in its message."""
+
+from __future__ import annotations
+
+
+class UndercutError(Exception):
+    """The root of every error this library raises on purpose."""
+
+
+class DataError(UndercutError, ValueError):
+    """The data break a rule: a shape, a label, a NaN, a malformed line of a file."""
+
+
+class ParameterError(UndercutError, ValueError):
+    """A setting is outside its domain."""
+
+
+class CapabilityError(UndercutError, TypeError):
+    """A solver, a risk and a regularizer do not fit together."""
+
+
+class ModelFileError(UndercutError, ValueError):
+    """A model file is damaged, of an unknown version, or no model file at all."""
+
+
+class NonfiniteError(UndercutError, ArithmeticError):
+    """A risk returned NaN or infinity; the driver turns it into ``Status.NONFINITE``."""
+
+
+def require(condition: bool, rule: str, value: object) -> None:
+    """Refuse a setting: ``ParameterError`` with the rule, then the value."""
+    if not condition:
+        raise ParameterError(f"{rule}; got {value!r}")

@@ -1,0 +1,31 @@
+"""Products with a CSR matrix of any index and float width, accumulated in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def matvec(indptr, indices, data, w, out):
+    """``out = X w``."""
+    for i in range(np.uint64(out.size)):  # unsigned indices spare Numba the wrap-around test
+        total = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            total += data[k] * w[np.uint64(indices[k])]
+        out[i] = total
+
+
+@njit(cache=True)
+def rmatvec(indptr, indices, data, g, out):
+    """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero."""
+    rows, count = np.empty(g.size, np.uint64), np.uint64(0)
+    for i in range(np.uint64(g.size)):  # a branch per row would cost more than this list
+        rows[count] = i
+        count += np.uint64(g[i] != 0.0)
+    out[:] = 0.0
+    for r in range(count):
+        i = rows[r]
+        weight = g[i]
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            out[np.uint64(indices[k])] += data[k] * weight

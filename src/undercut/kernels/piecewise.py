@@ -1,0 +1,74 @@
+"""Sums of piecewise-linear losses along a line, in one pass over the samples.
+
+Sample i has the loss  ``left_i (s - p_i0) + sum_k jump_k max(0, s - p_ik)``  with kinks ``p_i0 <= p_i1 <= ...``
+in the score s, zero at ``p_i0``.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def value_slope(left, kinks, jumps, scores, values, slopes):
+    """Loss and right derivative of every sample at its score."""
+    for i in range(scores.size):
+        value, slope = left[i] * (scores[i] - kinks[0, i]), left[i]
+        for k in range(jumps.size):
+            beyond = scores[i] - kinks[k, i]
+            reached = beyond >= 0.0
+            value += jumps[k] * beyond * reached
+            slope += jumps[k] * reached
+        values[i], slopes[i] = value, slope
+
+
+@njit(cache=True)
+def along_line(left, kinks, jumps, weight, scores, direction, at, rise):
+    """Derivative of ``t -> sum_i weight_i loss_i(scores_i + t direction_i)`` at 0+, and its kinks beyond 0.
+
+    Fills ``at`` with the kinks t > 0 and ``rise`` with the increase of the derivative there; returns
+    (derivative, number of kinks).
+    """
+    derivative, count = 0.0, 0
+    for i in range(scores.size):
+        d = direction[i]
+        if d == 0.0:
+            continue
+        slope = left[i]
+        for k in range(jumps.size):
+            ahead = kinks[k, i] - scores[i]
+            slope += jumps[k] * (ahead < 0.0 or (ahead == 0.0 and d > 0.0))
+            at[count] = ahead / d
+            rise[count] = jumps[k] * weight[i] * abs(d)
+            count += at[count] > 0.0
+        derivative += weight[i] * d * slope
+    return derivative, count
+
+
+@njit(cache=True)
+def intercept_kinks(kinks, jumps, weight, scores, at, rise):
+    """The kinks of ``b -> sum_i weight_i loss_i(scores_i + b)`` and the increase of its derivative there."""
+    n = scores.size
+    for k in range(jumps.size):
+        for i in range(n):
+            at[k * n + i] = kinks[k, i] - scores[i]
+            rise[k * n + i] = jumps[k] * weight[i]
+
+
+@njit(cache=True)
+def balanced_slopes(left, kinks, jumps, weight, scores, b, slopes):
+    """Subgradients at the best intercept ``b`` that sum to zero: ties at b take one common share of their jump."""
+    n = scores.size
+    below, tied = 0.0, 0.0
+    for i in range(n):
+        slope = left[i]
+        for k in range(jumps.size):
+            kink = kinks[k, i] - scores[i]
+            slope += jumps[k] * (kink < b)
+            tied += weight[i] * jumps[k] * (kink == b)
+        slopes[i] = slope
+        below += weight[i] * slope
+    share = min(1.0, max(0.0, -below / tied)) if tied > 0.0 else 0.0
+    for i in range(n):
+        for k in range(jumps.size):
+            slopes[i] += share * jumps[k] * (kinks[k, i] - scores[i] == b)

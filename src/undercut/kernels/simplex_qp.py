@@ -1,0 +1,167 @@
+"""Active-set steps for the master problem ``min 1/2 alpha' H alpha - b' alpha`` on the simplex, warm from the last one.
+
+The support S carries the factor L L' = G_SS of ``G = H + shift * 1 1'``, which equals H on the simplex up to a
+constant and is positive definite whenever the planes of S are affinely independent.  With p = L^-1 b_S and
+q = L^-1 1 the minimizer on the affine hull of S is ``x = L^-T (p + nu q)``, ``nu = (1 - q'p) / q'q``
+(Wolfe 1976; Kiwiel 1986).  A plane enters or leaves S in O(|S|^2).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+DEPENDENT = 1e-14  # relative pivot below which a plane counts as an affine combination of the support
+FAST = {"reassoc", "contract"}  # lets sums be vectorized; NaN and signed zero keep their meaning
+DUST = 1e-14  # a weight below this leaves the support
+
+
+@njit(cache=True, fastmath=FAST)
+def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots):
+    """Improve a feasible ``alpha`` in place until ``alpha'g - min g <= tol`` for the gradient ``g = H alpha - b``.
+
+    ``live`` lists the slots in use, ``support[:size]`` those with weight.  Returns (size, residual, pivots).
+    """
+    residual, pivots = math.inf, 0
+    while True:
+        size, pivots = _to_hull_minimum(alpha, support, size, L, p, q, pivots)
+        entering, residual = _most_violated(H, b, live, alpha, support, size)
+        if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0:
+            return size, residual, pivots
+        size = _enter(H, b, alpha, support, size, L, p, q, shift, entering)
+        pivots += 1
+
+
+@njit(cache=True, fastmath=FAST)
+def _most_violated(H, b, live, alpha, support, size):
+    """The plane highest above the model at its minimizer, and the duality gap of ``alpha``."""
+    level, lowest, at = 0.0, math.inf, live[0]
+    for j in live:
+        row, g = H[j], -b[j]
+        for k in range(alpha.size):
+            g += row[k] * alpha[k]
+        level += alpha[j] * g
+        if g < lowest:
+            lowest, at = g, j
+    return at, level - lowest
+
+
+@njit(cache=True, fastmath=FAST)
+def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
+    """Walk to the minimizer on the affine hull of the support; a weight that would turn negative leaves it."""
+    while True:
+        qq, qp = 0.0, 0.0
+        for i in range(size):
+            qq += q[i] * q[i]
+            qp += q[i] * p[i]
+        x = p[:size] + ((1.0 - qp) / qq) * q[:size]
+        _solve_upper(L, x, size)
+        step, blocking = 1.0, -1
+        for i in range(size):
+            now = alpha[support[i]]
+            if x[i] < DUST and now - x[i] > 0.0 and now < step * (now - x[i]):
+                step, blocking = now / (now - x[i]), i
+        for i in range(size):
+            alpha[support[i]] = max(0.0, alpha[support[i]] + step * (x[i] - alpha[support[i]]))
+        if blocking < 0:
+            return size, pivots
+        alpha[support[blocking]] = 0.0
+        size = _leave(support, size, L, p, q, blocking)
+        pivots += 1
+
+
+@njit(cache=True, fastmath=FAST)
+def _enter(H, b, alpha, support, size, L, p, q, shift, j):
+    """Append plane ``j`` to the support, first making room where it is an affine combination of the others."""
+    row = L[size]
+    while True:
+        own = H[j, j] + shift
+        for i in range(size):
+            value = H[j, support[i]] + shift
+            for k in range(i):
+                value -= row[k] * L[i, k]
+            row[i] = value / L[i, i]
+        pivot = own
+        for i in range(size):
+            pivot -= row[i] * row[i]
+        if pivot > DEPENDENT * own or size == 0:
+            break
+        size = _exchange(alpha, support, size, L, p, q, row, j)
+        row = L[size]
+    pivot = math.sqrt(pivot)
+    L[size, size] = pivot
+    pj, qj = b[j], 1.0
+    for i in range(size):
+        pj -= row[i] * p[i]
+        qj -= row[i] * q[i]
+    p[size], q[size], support[size] = pj / pivot, qj / pivot, j
+    return size + 1
+
+
+@njit(cache=True, fastmath=FAST)
+def _exchange(alpha, support, size, L, p, q, row, j):
+    """Shift weight from the combination that equals plane ``j`` to ``j`` until one of its planes is spent."""
+    x = row[:size].copy()
+    _solve_upper(L, x, size)
+    step, blocking = math.inf, 0
+    for i in range(size):
+        if x[i] > 0.0 and alpha[support[i]] < step * x[i]:
+            step, blocking = alpha[support[i]] / x[i], i
+    if step == math.inf:
+        step = 0.0
+    for i in range(size):
+        alpha[support[i]] = max(0.0, alpha[support[i]] - step * x[i])
+    alpha[j] += step
+    alpha[support[blocking]] = 0.0
+    return _leave(support, size, L, p, q, blocking)
+
+
+@njit(cache=True, fastmath=FAST)
+def _solve_upper(L, x, size):
+    """``x <- L^-T x``, by columns of L' = rows of L."""
+    for i in range(size - 1, -1, -1):
+        x[i] /= L[i, i]
+        value = x[i]
+        row = L[i]
+        for k in range(i):
+            x[k] -= row[k] * value
+
+
+@njit(cache=True, fastmath=FAST)
+def _leave(support, size, L, p, q, at):
+    """Delete position ``at`` of the support; Givens rotations restore the triangle and carry p and q along."""
+    for i in range(at, size - 1):
+        support[i] = support[i + 1]
+        for k in range(i + 2):
+            L[i, k] = L[i + 1, k]
+    last = size - 1
+    for i in range(at, last):
+        below = L[i, i + 1]
+        radius = math.hypot(L[i, i], below)
+        cos, sin = L[i, i] / radius, below / radius
+        L[i, i], L[i, i + 1] = radius, 0.0
+        for k in range(i + 1, last):
+            left, right = L[k, i], L[k, i + 1]
+            L[k, i], L[k, i + 1] = cos * left + sin * right, cos * right - sin * left
+        p[i], p[i + 1] = cos * p[i] + sin * p[i + 1], cos * p[i + 1] - sin * p[i]
+        q[i], q[i + 1] = cos * q[i] + sin * q[i + 1], cos * q[i + 1] - sin * q[i]
+    return last
+
+
+@njit(cache=True, fastmath=FAST)
+def refactor(H, b, alpha, support, L, p, q, shift):
+    """Factor the support of ``alpha`` from scratch, largest weights first; the size of the support.
+
+    A plane that is an affine combination of the ones before it hands its weight to them.
+    """
+    size = 0
+    for j in np.argsort(-alpha):
+        if alpha[j] <= 0.0:
+            break
+        weight = alpha[j]
+        alpha[j] = 0.0
+        size = _enter(H, b, alpha, support, size, L, p, q, shift, j)
+        alpha[j] += weight
+    return size

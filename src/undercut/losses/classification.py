@@ -1,0 +1,129 @@
+"""Margin losses ``l(y s)`` for targets y in {-1, +1}."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.errors import require
+from undercut.losses.base import Pieces, PiecewiseLinearLoss, SmoothLoss, check_signs
+
+
+@dataclass(frozen=True)
+class Hinge(PiecewiseLinearLoss):
+    """``max(0, 1 - y s)``, the loss of the support vector machine.
+
+    >>> Hinge().value_slope(np.array([1.0, -1.0]), np.array([0.5, -3.0]))
+    (array([0.5, 0. ]), array([-1.,  0.]))
+    """
+
+    @override
+    def pieces(self, y: FloatArray) -> Pieces:
+        return Pieces(-0.5 * (y + 1.0), y[None, :], np.ones(1))
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        check_signs(y)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(SmoothLoss):
+    """``max(0, 1 - y s)^2``.
+
+    >>> SquaredHinge().value_slope(np.array([1.0]), np.array([0.5]))
+    (array([0.25]), array([-1.]))
+    """
+
+    @override
+    def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        slack = np.maximum(0.0, 1.0 - y * scores)
+        return slack**2, -2.0 * y * slack
+
+    @override
+    def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        return np.where(y * scores < 1.0, 2.0, 0.0)
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        check_signs(y)
+
+
+@dataclass(frozen=True)
+class HuberHinge(SmoothLoss):
+    """The hinge with its kink rounded over ``1 - width <= y s <= 1 + width``.
+
+    ``(1 + width - y s)^2 / (4 width)`` there, 0 above, ``1 - y s`` below.
+
+    >>> HuberHinge(width=0.5).value_slope(np.array([1.0]), np.array([1.0]))
+    (array([0.125]), array([-0.5]))
+    """
+
+    width: float = 0.5
+
+    def __post_init__(self) -> None:
+        require(self.width > 0.0, "`width` must be positive", self.width)
+
+    @override
+    def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        reach = np.clip((1.0 + self.width - y * scores) / (2.0 * self.width), 0.0, None)
+        inside = np.minimum(reach, 1.0)
+        return self.width * inside**2 + 2.0 * self.width * (reach - inside), -y * inside
+
+    @override
+    def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        return np.where(np.abs(1.0 - y * scores) < self.width, 0.5 / self.width, 0.0)
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        check_signs(y)
+
+
+@dataclass(frozen=True)
+class Logistic(SmoothLoss):
+    """``log(1 + exp(-y s))``: the score is the log-odds of the class +1.
+
+    >>> value, slope = Logistic().value_slope(np.array([1.0]), np.array([0.0]))
+    >>> float(value[0].round(6)), float(slope[0])
+    (0.693147, -0.5)
+    """
+
+    @override
+    def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        margin = y * scores
+        return np.logaddexp(0.0, -margin), -y * expit(-margin)
+
+    @override
+    def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        probability: FloatArray = expit(scores)
+        return probability * (1.0 - probability)
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        check_signs(y)
+
+
+@dataclass(frozen=True)
+class Exponential(SmoothLoss):
+    """``exp(-y s)``, the loss of boosting.
+
+    >>> Exponential().value_slope(np.array([-1.0]), np.array([0.0]))
+    (array([1.]), array([1.]))
+    """
+
+    @override
+    def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore", under="ignore"):
+            value = np.exp(-y * scores)
+        return value, -y * value
+
+    @override
+    def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        return self.value_slope(y, scores)[0]
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        check_signs(y)

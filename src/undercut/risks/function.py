@@ -1,0 +1,49 @@
+"""A user's own function as a risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from undercut.arrays import FloatArray
+from undercut.errors import DataError, require
+from undercut.risks.base import Cut
+
+
+class FunctionRisk:
+    """``fun(w) -> (value, subgradient)`` as a risk.
+
+    ``lower_bound`` is any number known to lie below the function, ``convex=False`` says that its tangents may cut
+    through it.
+
+    >>> from undercut import L2, minimize
+    >>> risk = FunctionRisk(lambda w: (abs(w - 1.0).sum(), np.sign(w - 1.0)), n_params=3, lower_bound=0.0)
+    >>> minimize(risk, L2(0.1)).w.round(6)
+    array([1., 1., 1.])
+    """
+
+    def __init__(
+        self,
+        fun: Callable[[FloatArray], tuple[float, FloatArray]],
+        n_params: int,
+        *,
+        lower_bound: float = -math.inf,
+        convex: bool = True,
+    ) -> None:
+        require(n_params >= 1, "`n_params` must be at least 1", n_params)
+        self.fun = fun
+        self.n_params = n_params
+        self.lower_bound = lower_bound
+        self.is_convex = convex
+
+    def value(self, w: FloatArray) -> float:
+        return float(self.fun(w)[0])
+
+    def cut(self, w: FloatArray) -> Cut:
+        value, gradient = self.fun(w)
+        a = np.array(gradient, dtype=np.float64)
+        if a.shape != (self.n_params,):
+            raise DataError(f"fun must return a subgradient of shape ({self.n_params},); got {a.shape}")
+        return Cut(a, float(value) - float(a @ w), float(value))

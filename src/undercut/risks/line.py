@@ -1,0 +1,117 @@
+"""Minimization of a convex function of one variable from values and slopes.
+
+The tangents at the two ends of a bracket, plus the part of the curvature that is known exactly, bound the function
+from below; where they meet is the next trial, which is exact after finitely many for piecewise-linear functions.
+Where the function has a second derivative a Newton step comes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+FARTHEST = 1e18  # a function that still falls here is taken to fall for ever
+
+
+class Point(NamedTuple):
+    """A convex function at one t."""
+
+    value: float
+    slope: float
+    curvature: float  # NaN where there is none
+
+
+class _Sample(NamedTuple):
+    t: float
+    value: float
+    slope: float
+    curvature: float
+
+    @property
+    def newton(self) -> float:
+        """The Newton trial, NaN without a positive curvature."""
+        return self.t - self.slope / self.curvature if self.curvature > 0.0 else math.nan
+
+
+def minimize_convex(
+    point: Callable[[float], Point],
+    slope: float,
+    curvature: float,
+    *,
+    accuracy: float = 0.0,
+    slope_tol: float = 0.0,
+    max_points: int = 60,
+) -> float:
+    """The t >= 0 that minimizes ``F(t) = point(t) + slope t + curvature t^2 / 2``.
+
+    Ends where ``|F'(t)| <= max(slope_tol, accuracy |F'(0)|)``, or where rounding hides any further decrease.
+    """
+
+    def sample(t: float) -> _Sample:
+        value, own_slope, own_curvature = point(t)
+        total = value + slope * t + 0.5 * curvature * t * t
+        return _Sample(t, total, own_slope + slope + curvature * t, own_curvature + curvature)
+
+    low, high = sample(0.0), None
+    last, width = low, math.inf
+    slope_tol = max(slope_tol, accuracy * abs(low.slope))
+    for _ in range(max_points):
+        if low.slope >= -slope_tol or low.t > FARTHEST:
+            return low.t
+        if high is None:
+            trial = _beyond(low)
+        else:
+            if _is_exact(low, high, curvature):
+                return min(low, high, key=lambda end: end.value).t
+            trial = last.newton
+            if not low.t < trial < high.t:
+                trial = _between(low, high, curvature)
+            if high.t - low.t > 0.5 * width:
+                trial = 0.5 * (low.t + high.t)
+            width = high.t - low.t
+        last = sample(trial)
+        if abs(last.slope) <= slope_tol:
+            return last.t
+        if last.slope < 0.0 and last.value < math.inf:
+            low = last
+        else:
+            high = last
+    return min(low, high or low, key=lambda end: end.value).t
+
+
+def _beyond(low: _Sample) -> float:
+    """A trial to the right of a point where F still falls: a Newton step if it is not absurd, else a leap."""
+    leap = max(1.0, 4.0 * low.t)
+    return low.newton if low.t < low.newton <= 1e3 * leap else leap
+
+
+def _between(low: _Sample, high: _Sample, curvature: float) -> float:
+    """Where the lower model of F inside the bracket is smallest."""
+    meet = _meet(low, high, curvature)
+    if not low.t < meet < high.t:
+        return low.t + (0.1 if high.value == math.inf else 0.5) * (high.t - low.t)
+    from_low = low.t - low.slope / curvature if curvature > 0.0 else math.inf
+    from_high = high.t - high.slope / curvature if curvature > 0.0 else -math.inf
+    return min(from_low, max(from_high, meet))
+
+
+def _meet(low: _Sample, high: _Sample, curvature: float) -> float:
+    """Where the parabolas ``F(t_i) + F'(t_i) (t - t_i) + curvature/2 (t - t_i)^2`` of both ends intersect."""
+    if not math.isfinite(high.value) or not math.isfinite(high.slope):
+        return math.nan
+    low_slope, high_slope = low.slope - curvature * low.t, high.slope - curvature * high.t
+    low_rest = low.value - low.slope * low.t + 0.5 * curvature * low.t**2
+    high_rest = high.value - high.slope * high.t + 0.5 * curvature * high.t**2
+    return (low_rest - high_rest) / (high_slope - low_slope) if high_slope > low_slope else math.nan
+
+
+def _is_exact(low: _Sample, high: _Sample, curvature: float) -> bool:
+    """Whether the better end of the bracket is as low as the lower model allows, up to rounding."""
+    if high.t - low.t <= 4e-16 * high.t:
+        return True
+    if not math.isfinite(high.value):
+        return False
+    t = _between(low, high, curvature)
+    lowest = max(end.value + end.slope * (t - end.t) + 0.5 * curvature * (t - end.t) ** 2 for end in (low, high))
+    return min(low.value, high.value) - lowest <= 1e-15 * abs(low.value)

@@ -1,0 +1,164 @@
+"""The weighted mean loss as a function of the scores, with or without a free intercept.
+
+    fixed:  phi(s) = sum_i weight_i l_i(s_i)
+    free:   phi(s) = min_b sum_i weight_i l_i(s_i + b)
+
+Both are convex in s.  At the minimizing b the slopes ``g_i`` can be chosen to sum to zero, and then
+``phi(s') >= phi(s) + <g, s' - s>`` for the free intercept too: b has left the problem.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.errors import CapabilityError
+from undercut.kernels import piecewise
+from undercut.kernels.crossing import crossing
+from undercut.losses import Loss, PiecewiseLinearLoss, SmoothLoss
+from undercut.risks.line import Point, minimize_convex
+
+LINE_ACCURACY = 1e-3  # a line search ends where the slope has fallen to this share of its start
+
+
+class Evaluation(NamedTuple):
+    """phi at some scores."""
+
+    value: float
+    slopes: FloatArray  # a subgradient in s, weights included
+    intercept: float
+
+
+class MeanLoss(ABC):
+    """``phi(s)``."""
+
+    @abstractmethod
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        """Value, subgradient and intercept."""
+
+    @abstractmethod
+    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+        """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``."""
+
+
+class FixedPiecewise(MeanLoss):
+    """No intercept, piecewise-linear loss: the line search is one selection among the kinks."""
+
+    def __init__(self, loss: PiecewiseLinearLoss, y: FloatArray, weight: FloatArray) -> None:
+        self.pieces = loss.pieces(y)
+        self.weight = weight
+        self._at = np.empty(self.pieces.kinks.size)
+        self._rise = np.empty(self.pieces.kinks.size)
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        values, slopes = np.empty_like(scores), np.empty_like(scores)
+        piecewise.value_slope(*self.pieces, scores, values, slopes)
+        slopes *= self.weight
+        return Evaluation(float(self.weight @ values), slopes, 0.0)
+
+    @override
+    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+        own, n = piecewise.along_line(*self.pieces, self.weight, scores, direction, self._at, self._rise)
+        return float(crossing(self._at[:n], self._rise[:n], own + slope, curvature, 0.0))
+
+
+class FreePiecewise(FixedPiecewise):
+    """Free intercept, piecewise-linear loss: b is a weighted quantile of the kinks."""
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        left, kinks, jumps = self.pieces
+        piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
+        b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
+        values, slopes = np.empty_like(scores), np.empty_like(scores)
+        piecewise.value_slope(left, kinks, jumps, scores + b, values, slopes)
+        piecewise.balanced_slopes(left, kinks, jumps, self.weight, scores, b, slopes)
+        slopes *= self.weight
+        return Evaluation(float(self.weight @ values), slopes, b)
+
+    @override
+    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+        def point(t: float) -> Point:
+            value, slopes, _ = self.evaluate(scores + t * direction)
+            return Point(value, float(slopes @ direction), math.nan)
+
+        return minimize_convex(point, slope, curvature)
+
+
+class Fixed(MeanLoss):
+    """No intercept, any loss."""
+
+    def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
+        self.loss, self.y, self.weight = loss, y, weight
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        values, slopes = self.loss.value_slope(self.y, scores)
+        return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
+
+    @override
+    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+        def point(t: float) -> Point:
+            value, slopes, b = self.evaluate(scores + t * direction)
+            return Point(value, float(slopes @ direction), self._curvature(scores + (t * direction + b), direction))
+
+        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
+
+    def _curvature(self, scores: FloatArray, direction: FloatArray) -> float:
+        if not isinstance(self.loss, SmoothLoss):
+            return math.nan
+        return float((self.weight * self.loss.curvature(self.y, scores)) @ direction**2)
+
+
+class FreeSmooth(Fixed):
+    """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
+
+    loss: SmoothLoss
+
+    def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
+        super().__init__(loss, y, weight)
+        self._hint = 0.0
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        self._hint = b = self._hint + self._shift(scores + self._hint)
+        value, slopes, _ = super().evaluate(scores + b)
+        return Evaluation(value, slopes, b)
+
+    def _shift(self, scores: FloatArray) -> float:
+        """The change of b that makes the slopes sum to zero."""
+        slopes = super().evaluate(scores).slopes
+        away = -math.copysign(1.0, slopes.sum())
+
+        def point(t: float) -> Point:
+            value, slopes, _ = Fixed.evaluate(self, scores + away * t)
+            bend = float(self.weight @ self.loss.curvature(self.y, scores + away * t))
+            return Point(value, away * float(slopes.sum()), bend)
+
+        return away * minimize_convex(point, 0.0, 0.0, slope_tol=4e-16 * float(np.abs(slopes).sum()))
+
+    @override
+    def _curvature(self, scores: FloatArray, direction: FloatArray) -> float:
+        bend = self.weight * self.loss.curvature(self.y, scores)
+        total, mixed = float(bend.sum()), float(bend @ direction)
+        return float(bend @ direction**2) - mixed**2 / total if total > 0.0 else 0.0
+
+
+def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> MeanLoss:
+    """The phi of a loss, by what the loss can do."""
+    if isinstance(loss, PiecewiseLinearLoss):
+        return (FreePiecewise if fit_intercept else FixedPiecewise)(loss, y, weight)
+    if not fit_intercept:
+        return Fixed(loss, y, weight)
+    if isinstance(loss, SmoothLoss):
+        return FreeSmooth(loss, y, weight)
+    raise CapabilityError(
+        f"an exact intercept needs a SmoothLoss or a PiecewiseLinearLoss, and {type(loss).__name__} is neither: "
+        "derive it from one of them, or append a constant feature to X"
+    )

@@ -1,0 +1,62 @@
+"""What a solver is: settings, a state, and one step from state to state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from undercut.arrays import FloatArray
+from undercut.errors import CapabilityError
+from undercut.regularizers import QuadraticRegularizer, Regularizer
+from undercut.risks import LineRisk, Risk
+from undercut.trace import Certificate, Progress
+
+
+class State(Protocol):
+    """What every state carries: the best solution so far and the numbers that describe it."""
+
+    @property
+    def solution(self) -> FloatArray: ...
+    @property
+    def progress(self) -> Progress: ...
+
+
+S = TypeVar("S", bound=State)
+K = TypeVar("K", bound=Risk)
+G = TypeVar("G", bound=Regularizer)
+
+
+class Solver(ABC, Generic[S, K, G]):
+    """An iterative method; its fields are settings, everything that changes is in the state.
+
+    The class attributes say what it needs, and a problem that does not offer it is refused.
+    """
+
+    certificate: ClassVar[Certificate] = "global"
+    needs_line: ClassVar[bool] = False
+    needs_quadratic: ClassVar[bool] = True
+    needs_convex: ClassVar[bool] = True
+
+    @abstractmethod
+    def init(self, risk: K, reg: G, w0: FloatArray) -> S:
+        """The state before the first step; ``w0`` is where the search starts."""
+
+    @abstractmethod
+    def step(self, risk: K, reg: G, state: S) -> S:
+        """One iteration as published.  ``state`` stays valid if the step is interrupted."""
+
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""
+        solver, given, penalty = type(self).__name__, type(risk).__name__, type(reg).__name__
+        if self.needs_convex and not risk.is_convex:
+            raise CapabilityError(
+                f"{solver} needs a convex risk, and {given} says it is not: its planes may cut through the risk; "
+                "use a solver for non-convex risks, or declare the risk convex if it is after all"
+            )
+        if self.needs_line and not isinstance(risk, LineRisk):
+            raise CapabilityError(
+                f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
+                "use CuttingPlane"
+            )
+        if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
+            raise CapabilityError(f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2")

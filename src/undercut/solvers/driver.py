@@ -1,0 +1,154 @@
+"""The one loop of the library: it owns the clock, the callbacks, the trace and the status."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from undercut.arrays import FloatArray
+from undercut.callbacks import Callback
+from undercut.errors import CapabilityError, DataError, NonfiniteError, require
+from undercut.regularizers import QuadraticRegularizer, Regularizer
+from undercut.risks import LineRisk, Risk
+from undercut.solvers.base import Solver, State
+from undercut.solvers.cutting_plane import CuttingPlane
+from undercut.solvers.line_search_bundle import LineSearchBundle
+from undercut.trace import Progress, Result, Status
+
+AnySolver: TypeAlias = Solver[Any, Any, Any]
+
+STALLED_STEPS = 100  # without any change of objective and bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """When a run ends: at the first limit it meets; relative means relative to ``|objective|``.
+
+    >>> Stop(gap_rel=1e-2).reached(Progress(objective=1.0, lower_bound=0.995)).name
+    'CONVERGED'
+    """
+
+    gap_abs: float = 0.0
+    gap_rel: float = 1e-3
+    max_steps: float = math.inf
+    max_passes: float = math.inf
+    max_evaluations: float = math.inf
+    max_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        require(self.gap_abs >= 0.0, "`gap_abs` must be non-negative", self.gap_abs)
+        require(self.gap_rel >= 0.0, "`gap_rel` must be non-negative", self.gap_rel)
+        for name in ("max_steps", "max_passes", "max_evaluations", "max_seconds"):
+            require(getattr(self, name) > 0, f"`{name}` must be positive", getattr(self, name))
+
+    def reached(self, at: Progress) -> Status | None:
+        """The status a run ends with at this point, ``None`` to go on."""
+        if at.gap <= max(self.gap_abs, self.gap_rel * abs(at.objective)):
+            return Status.CONVERGED
+        limits = (
+            (at.step >= self.max_steps, Status.MAX_STEPS),
+            (at.n_passes >= self.max_passes, Status.MAX_PASSES),
+            (at.n_evaluations >= self.max_evaluations, Status.MAX_EVALUATIONS),
+            (at.seconds >= self.max_seconds, Status.MAX_SECONDS),
+        )
+        return next((status for hit, status in limits if hit), None)
+
+
+def minimize(
+    risk: Risk,
+    reg: Regularizer,
+    solver: AnySolver | str = "auto",
+    *,
+    w0: FloatArray | None = None,
+    stop: Stop | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> Result:
+    """Minimize ``J(w) = reg(w) + R(w)``.
+
+    Ctrl-C, or a callback that returns ``True``, ends the run with ``Status.STOPPED`` and the best solution so far; a
+    risk that returns NaN or infinity ends it with ``Status.NONFINITE`` and the last good solution.
+
+    >>> from undercut import Hinge, L2, LinearRisk
+    >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
+    >>> result = minimize(LinearRisk(X, y, Hinge()), L2(0.1))
+    >>> result.status.name, round(result.objective, 4), result.gap <= 1e-3 * result.objective
+    ('CONVERGED', 0.0625, True)
+    """
+    solver = _resolve(solver, risk, reg)
+    solver.check(risk, reg)
+    reg.check_size(risk.n_params)
+    run = _Run(solver, stop or Stop(), tuple(callbacks))
+    return run(risk, reg, _start(w0, risk, reg))
+
+
+def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
+    if isinstance(solver, Solver):
+        return solver
+    require(solver == "auto", "`solver` must be a solver or 'auto'", solver)
+    if not risk.is_convex:
+        raise CapabilityError(f"{type(risk).__name__} is not convex and no solver for non-convex risks was given")
+    if isinstance(risk, LineRisk) and isinstance(reg, QuadraticRegularizer):
+        return LineSearchBundle()
+    return CuttingPlane()
+
+
+def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
+    if w0 is None:
+        return reg.conjugate_argmax(np.zeros(risk.n_params))
+    w0 = np.array(w0, dtype=np.float64)
+    if w0.shape != (risk.n_params,) or not np.isfinite(w0).all():
+        raise DataError(f"w0 must be finite and of shape ({risk.n_params},); got shape {w0.shape}")
+    return w0
+
+
+class _Run:
+    """One run of a solver, from the clock's start to the result."""
+
+    def __init__(self, solver: AnySolver, stop: Stop, callbacks: tuple[Callback, ...]) -> None:
+        self.solver, self.stop, self.callbacks = solver, stop, callbacks
+        self.trace: list[Progress] = []
+        self._began = time.perf_counter()
+        self._unchanged = 0
+
+    def __call__(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> Result:
+        state: State | None = None
+        detail = ""
+        try:
+            state = self.solver.init(risk, reg, w0)
+            status = self._record(state) if math.isfinite(state.progress.objective) else None
+            while status is None:
+                state = self.solver.step(risk, reg, state)
+                status = self._record(state)
+        except KeyboardInterrupt:
+            status = Status.STOPPED
+        except NonfiniteError as error:
+            status = Status.NONFINITE
+            detail = f"at step {state.progress.step + 1 if state else 0}: {error}"
+        return self._result(state, w0, status, detail)
+
+    def _record(self, state: State) -> Status | None:
+        """Add a row to the trace, tell the callbacks, and say whether to stop."""
+        now = replace(state.progress, seconds=time.perf_counter() - self._began)
+        last = self.trace[-1] if self.trace else Progress()
+        changed = now.objective < last.objective or now.lower_bound > last.lower_bound
+        self._unchanged = 0 if changed else self._unchanged + 1
+        self.trace.append(now)
+        asked = [callback(now) for callback in self.callbacks]
+        status = self.stop.reached(now)
+        if status is None and any(asked):
+            return Status.STOPPED
+        if status is None and self._unchanged >= STALLED_STEPS:
+            return Status.STALLED
+        return status
+
+    def _result(self, state: State | None, w0: FloatArray, status: Status, detail: str) -> Result:
+        progress = state.progress if state else Progress()
+        solution = state.solution if state else w0
+        return Result(
+            solution, progress.objective, progress.lower_bound, self.solver.certificate, status, self.trace, detail
+        )

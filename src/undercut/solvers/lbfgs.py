@@ -1,0 +1,100 @@
+"""Limited-memory BFGS from SciPy's parts, for smooth risks: the field's baseline, with a certificate.
+
+A single plane already bounds the optimum, and ever more tightly as the gradient vanishes:
+
+    b - reg*(-a)  =  J(w) - |gradient of J at w|^2 / (2 lam)      for L2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from scipy.optimize import LbfgsInvHessProduct, line_search
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.regularizers import QuadraticRegularizer
+from undercut.risks import Cut, Risk
+from undercut.solvers.base import Solver
+from undercut.trace import Progress
+
+
+@dataclass(frozen=True)
+class LbfgsState:
+    solution: FloatArray
+    gradient: FloatArray
+    moves: tuple[FloatArray, ...]
+    changes: tuple[FloatArray, ...]  # of the gradient, one per move
+    progress: Progress
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
+    """Quasi-Newton steps with a Wolfe line search; a kink of the risk may stall it.
+
+    >>> import numpy as np
+    >>> from undercut import L2, LinearRisk, Squared, minimize
+    >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Squared())
+    >>> minimize(risk, L2(0.5), Lbfgs()).w.round(3)
+    array([ 0.5, -0.5])
+    """
+
+    memory: int = 10
+
+    @override
+    def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
+        cut = risk.cut(w0)
+        progress = Progress(0, reg.value(w0) + cut.value, cut.b - reg.conjugate(-cut.a), n_evaluations=1)
+        return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
+
+    @override
+    def step(self, risk: Risk, reg: QuadraticRegularizer, state: LbfgsState) -> LbfgsState:
+        last, w, gradient = state.progress, state.solution, state.gradient
+        evaluate = _Objective(risk, reg)
+
+        # 1. The quasi-Newton direction, steepest descent while there is no memory.
+        direction = -gradient / max(1.0, float(np.linalg.norm(gradient)))
+        if state.moves:
+            direction = -LbfgsInvHessProduct(np.array(state.moves), np.array(state.changes)).matvec(gradient)
+
+        # 2. A step that obeys the Wolfe conditions; where there is none, forget the curvature and start over.
+        t = line_search(evaluate.value, evaluate.gradient, w, direction, gradient, last.objective, maxiter=30)[0]
+        if t is None:
+            progress = Progress(
+                last.step + 1, last.objective, last.lower_bound, last.n_evaluations + evaluate.count, n_cuts=0
+            )
+            return LbfgsState(w, gradient, (), (), progress)
+        solution = w + t * direction
+        objective, new_gradient, cut = evaluate(solution)
+
+        # 3. Remember the curvature met on the way, and what the newest plane proves.
+        moves = (*state.moves, solution - w)[-self.memory :]
+        changes = (*state.changes, new_gradient - gradient)[-self.memory :]
+        lower_bound = max(cut.b - reg.conjugate(-cut.a), last.lower_bound)
+        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
+        return LbfgsState(solution, new_gradient, moves, changes, progress)
+
+
+class _Objective:
+    """J and its gradient for SciPy, which asks for them one at a time at the same point."""
+
+    def __init__(self, risk: Risk, reg: QuadraticRegularizer) -> None:
+        self.risk, self.reg = risk, reg
+        self.count = 0
+        self._last: tuple[FloatArray, tuple[float, FloatArray, Cut]] | None = None
+
+    def __call__(self, w: FloatArray) -> tuple[float, FloatArray, Cut]:
+        if self._last is None or not np.array_equal(self._last[0], w):
+            cut = self.risk.cut(w)
+            self.count += 1
+            self._last = w.copy(), (self.reg.value(w) + cut.value, self.reg.gradient(w) + cut.a, cut)
+        return self._last[1]
+
+    def value(self, w: FloatArray) -> float:
+        return self(w)[0]
+
+    def gradient(self, w: FloatArray) -> FloatArray:
+        return self(w)[1]

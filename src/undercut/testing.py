@@ -1,0 +1,135 @@
+"""Checks that users run on a risk or a regularizer of their own; each raises ``AssertionError`` with the facts.
+
+>>> import numpy as np
+>>> from undercut import FunctionRisk, L2
+>>> check_risk(FunctionRisk(lambda w: (float(w @ w), 2 * w), n_params=3, lower_bound=0.0))
+>>> check_regularizer(L2(0.1), n_params=3)
+>>> check_risk(FunctionRisk(lambda w: (float(w @ w), w), n_params=3))
+Traceback (most recent call last):
+    ...
+AssertionError: subgradient: ...
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from undercut.arrays import FloatArray
+from undercut.regularizers import QuadraticRegularizer, Regularizer
+from undercut.risks import LineRisk, Risk
+
+ROUNDING = 1e-9  # relative
+
+
+def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_state: int = 0) -> None:
+    """Check ``value`` and ``cut`` at random points of size ``scale``.
+
+    The plane touches R where it was taken; its slope agrees with finite differences; w is not modified; the lower
+    bound holds; for a convex risk the plane lies below R at every other point; for a ``LineRisk`` the line agrees with
+    the risk and its minimizer is one.
+    """
+    rng = np.random.default_rng(random_state)
+    points = [scale * rng.standard_normal(risk.n_params) for _ in range(n_points)]
+    points.append(np.zeros(risk.n_params))
+    for w in points:
+        _check_cut(risk, w)
+        _check_subgradient(risk, w, scale * rng.standard_normal(risk.n_params))
+    if risk.is_convex:
+        _check_supporting(risk, points)
+    if isinstance(risk, LineRisk):
+        _check_line(risk, points[0], points[1] - points[0])
+
+
+def _check_cut(risk: Risk, w: FloatArray) -> None:
+    before = w.copy()
+    value, cut = risk.value(w), risk.cut(w)
+    size = _size(value, cut.b)
+    assert np.array_equal(before, w), "w: the risk modified the point it was evaluated at"
+    assert cut.a.shape == (risk.n_params,), f"cut.a: shape must be ({risk.n_params},); got {cut.a.shape}"
+    assert abs(cut.value - value) <= ROUNDING * size, f"cut.value = {cut.value} differs from value(w) = {value}"
+    touch = float(cut.a @ w) + cut.b
+    assert abs(touch - value) <= ROUNDING * size, f"the plane must touch R at w; it is {touch} where R is {value}"
+    assert value >= risk.lower_bound - ROUNDING * size, f"lower_bound = {risk.lower_bound} exceeds R(w) = {value}"
+
+
+def _check_subgradient(risk: Risk, w: FloatArray, direction: FloatArray) -> None:
+    """``<a, d>`` lies between the one-sided difference quotients along d, or near them where R is not convex."""
+    step = 1e-6
+    slope = float(risk.cut(w).a @ direction)
+    value, ahead, behind = risk.value(w), risk.value(w + step * direction), risk.value(w - step * direction)
+    sides = sorted([(value - behind) / step, (ahead - value) / step])
+    slack = 1e-4 * _size(slope, *sides) + ROUNDING * _size(value) / step
+    assert sides[0] - slack <= slope <= sides[1] + slack, (
+        f"subgradient: <a, d> = {slope} but R changes by {sides[0]} ... {sides[1]} per unit along d"
+    )
+
+
+def _check_supporting(risk: Risk, points: list[FloatArray]) -> None:
+    values = [risk.value(v) for v in points]
+    for w in points:
+        cut = risk.cut(w)
+        for v, value in zip(points, values, strict=True):
+            plane = float(cut.a @ v) + cut.b
+            assert plane <= value + ROUNDING * _size(value, plane, cut.b), (
+                f"supporting plane: a plane of a convex risk lies below it, but is {plane} where R is {value}; "
+                "declare the risk non-convex if that is what it is"
+            )
+
+
+def _check_line(risk: LineRisk, w: FloatArray, direction: FloatArray) -> None:
+    line = risk.along(w, direction)
+    for t in (0.0, 0.3, 2.0):
+        value, exact = line.value(t), risk.value(w + t * direction)
+        assert abs(value - exact) <= ROUNDING * _size(exact), f"along: {value} at t = {t} where R is {exact}"
+    curvature = float(direction @ direction)
+
+    def total(t: float) -> float:
+        return line.value(t) + 0.5 * curvature * t * t
+
+    best = line.minimizer(0.0, curvature)
+    assert best >= 0.0, f"minimizer: t must not be negative; got {best}"
+    slack = 1e-5 * max(total(0.0) - total(best), 0.0) + ROUNDING * _size(total(0.0))
+    for t in np.linspace(0.0, 2.0 * best + 1.0, 50):
+        assert total(best) <= total(t) + slack, f"minimizer: {total(best)} at {best} but {total(t)} at {t}"
+
+
+def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, random_state: int = 0) -> None:
+    """Check a regularizer against its Fenchel dual at random points.
+
+    Fenchel-Young: ``reg(w) + reg*(z) >= <z, w>``, with equality at ``conjugate_argmax(z)``; strong convexity as
+    declared; for a quadratic one the parts of the dual fit together.
+    """
+    rng = np.random.default_rng(random_state)
+    points = [rng.standard_normal(n_params) for _ in range(n_points)]
+    for z in points:
+        conjugate, best = reg.conjugate(z), reg.conjugate_argmax(z)
+        attained = float(z @ best) - reg.value(best)
+        size = _size(conjugate, attained, float(z @ best))
+        assert abs(attained - conjugate) <= ROUNDING * size, (
+            f"conjugate_argmax: attains {attained} where conjugate is {conjugate}"
+        )
+        for w in points:
+            excess = reg.value(w) + conjugate - float(z @ w)
+            least = 0.5 * reg.strong_convexity * float((w - best) @ (w - best))
+            assert excess >= least - ROUNDING * _size(excess, reg.value(w), conjugate), (
+                f"Fenchel-Young: reg(w) + reg*(z) - <z, w> must be at least {least}; got {excess}"
+            )
+    if isinstance(reg, QuadraticRegularizer):
+        _check_quadratic(reg, points)
+
+
+def _check_quadratic(reg: QuadraticRegularizer, points: list[FloatArray]) -> None:
+    for z, w in pairwise(points):
+        dual = reg.at_center(z) + 0.5 * float(reg.dual_inner(z, z))
+        assert np.isclose(dual, reg.conjugate(z)), f"dual_inner: <c, z> + z'M^-1 z / 2 = {dual} is not reg*(z)"
+        back = reg.gradient(reg.conjugate_argmax(z))
+        assert np.allclose(back, z), "gradient: must invert conjugate_argmax"
+        slope, curvature = reg.along(w, z)
+        expected = reg.value(w) + slope + 0.5 * curvature
+        assert np.isclose(reg.value(w + z), expected), f"along: predicts {expected} where reg is {reg.value(w + z)}"
+
+
+def _size(*values: float) -> float:
+    return max(1.0, *(abs(value) for value in values))

@@ -1,0 +1,109 @@
+"""What a run reports: one ``Progress`` row per step, a ``Status`` at its end, and the ``Result``.
+
+lower_bound  <=  min_w J(w)  <=  objective,        gap = objective - lower_bound
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+from undercut.arrays import FloatArray
+from undercut.errors import DataError
+
+Certificate = Literal["global", "local", "none"]
+
+
+class Status(Enum):
+    """How a run ended; the value tells the user what to do about it."""
+
+    CONVERGED = "converged: the gap is within the tolerance"
+    MAX_STEPS = "the step limit was reached first: raise max_steps, loosen gap_rel, or use a larger lambda"
+    MAX_EVALUATIONS = "the evaluation limit was reached first: raise max_evaluations, or loosen gap_rel"
+    MAX_PASSES = "the pass limit was reached: raise max_passes for a better solution"
+    MAX_SECONDS = "the time limit was reached first: raise max_seconds, loosen gap_rel, or use a larger lambda"
+    STALLED = "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda"
+    STOPPED = "stopped by a callback or Ctrl-C: the best solution so far is kept; continue from it with w0"
+    NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One row of the trace."""
+
+    step: int = 0
+    objective: float = math.inf
+    lower_bound: float = -math.inf
+    n_evaluations: int = 0
+    n_cuts: int = 0
+    n_passes: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the best solution is from the optimum, at most."""
+        return self.objective - self.lower_bound
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best solution of a run and what is known about it.
+
+    ``certificate`` says what ``lower_bound`` is worth: ``"global"`` bounds the optimum from below up to rounding,
+    ``"local"`` belongs to a model of a non-convex risk, ``"none"`` is no bound at all.
+    """
+
+    w: FloatArray
+    objective: float
+    lower_bound: float
+    certificate: Certificate
+    status: Status
+    trace: list[Progress] = field(repr=False)
+    detail: str = ""
+
+    @property
+    def gap(self) -> float:
+        return self.objective - self.lower_bound
+
+    @property
+    def n_evaluations(self) -> int:
+        return self.trace[-1].n_evaluations if self.trace else 0
+
+    @property
+    def n_steps(self) -> int:
+        return self.trace[-1].step if self.trace else 0
+
+    @property
+    def message(self) -> str:
+        """The status in words, with what is known beyond it."""
+        return f"{self.status.value} ({self.detail})" if self.detail else self.status.value
+
+
+def write_trace(path: str | Path, trace: Iterable[Progress]) -> None:
+    """Write one JSON object per step and line; an unknown bound is ``null``."""
+    with open(path, "w", encoding="utf-8") as file:
+        for row in trace:
+            known = {key: value if math.isfinite(value) else None for key, value in asdict(row).items()}
+            gap = row.gap if math.isfinite(row.gap) else None
+            file.write(json.dumps(known | {"gap": gap}) + "\n")
+
+
+def read_trace(path: str | Path) -> list[Progress]:
+    """Read what ``write_trace`` wrote; a malformed line is a ``DataError`` with file name and line number."""
+    unknown = {"objective": math.inf, "lower_bound": -math.inf}
+    names = [f.name for f in fields(Progress)]
+    trace = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row: dict[str, Any] = json.loads(line)
+                known = {name: unknown[name] if row[name] is None else row[name] for name in names}
+                trace.append(Progress(**known))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path}:{number}: not a row of a trace ({error})") from error
+    return trace
