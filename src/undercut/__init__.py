@@ -5,6 +5,7 @@
 Every convex fit returns a lower bound on the optimum and the gap to it.
 """
 
+from undercut.estimators import LinearClassifier, LinearRegressor, lam_from_C
 from undercut.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -23,7 +24,7 @@ from undercut.losses import (
 )
 from undercut.regularizers import L2, QuadraticRegularizer, Regularizer
 from undercut.risks import Cut, FunctionRisk, LinearRisk, LineRisk, Risk
-from undercut.solvers import CuttingPlane, DualAscent, Lbfgs, LineSearchBundle, Solver, Stop, minimize
+from undercut.solvers import CuttingPlane, DualAscent, Lbfgs, LineSearchBundle, Newton, Solver, Stop, minimize
 from undercut.trace import Progress, Result, Status
 
 __version__ = "0.1.0"
@@ -43,9 +44,12 @@ __all__ = [
     "Lbfgs",
     "LineRisk",
     "LineSearchBundle",
+    "LinearClassifier",
+    "LinearRegressor",
     "LinearRisk",
     "Logistic",
     "Loss",
+    "Newton",
     "PiecewiseLinearLoss",
     "Poisson",
     "Progress",
@@ -60,5 +64,6 @@ __all__ = [
     "SquaredHinge",
     "Status",
     "Stop",
+    "lam_from_C",
     "minimize",
 ]

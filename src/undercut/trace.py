@@ -102,7 +102,7 @@ def read_trace(path: str | Path) -> list[Progress]:
         for number, line in enumerate(file, start=1):
             try:
                 row: dict[str, Any] = json.loads(line)
-                known = {name: unknown[name] if row[name] is None else row[name] for name in names}
+                known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
                 trace.append(Progress(**known))
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}:{number}: not a row of a trace ({error})") from error

@@ -29,6 +29,9 @@ class Design(Protocol):
     def rmatvec(self, g: FloatArray) -> FloatArray:
         """``X' g``."""
 
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        """``X' diag(g) X``, dense, for non-negative g."""
+
 
 class DenseDesign(Design):
     """Rows of float64, multiplied by BLAS."""
@@ -45,6 +48,10 @@ class DenseDesign(Design):
     def rmatvec(self, g: FloatArray) -> FloatArray:
         return g @ self.X
 
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        return sum_of_grams(self.X, g)
+
 
 class NarrowDesign(Design):
     """Rows of float32, widened block by block so that BLAS adds in float64."""
@@ -52,8 +59,7 @@ class NarrowDesign(Design):
     def __init__(self, X: Array) -> None:
         self.X = X
         self.shape = X.shape
-        rows = max(1, BLOCK_BYTES // (8 * max(1, X.shape[1])))
-        self._blocks = [slice(start, start + rows) for start in range(0, X.shape[0], rows)]
+        self._blocks = row_blocks(X)
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
@@ -65,6 +71,10 @@ class NarrowDesign(Design):
         for rows in self._blocks:
             out += g[rows] @ self.X[rows].astype(np.float64)
         return out
+
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        return sum_of_grams(self.X, g)
 
 
 class SparseDesign(Design):
@@ -85,6 +95,27 @@ class SparseDesign(Design):
         out = np.empty(self.shape[1])
         csr.rmatvec(*self._parts, g, out)
         return out
+
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[1], self.shape[1]))
+        csr.weighted_gram(*self._parts, g, out)
+        return out
+
+
+def row_blocks(X: Array) -> list[slice]:
+    """Slices of rows that fit in the cache once they are float64."""
+    rows = max(1, BLOCK_BYTES // (8 * max(1, X.shape[1])))
+    return [slice(start, start + rows) for start in range(0, X.shape[0], rows)]
+
+
+def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
+    """``X' diag(g) X`` block by block, so that no copy of X is made."""
+    out = np.zeros((X.shape[1], X.shape[1]))
+    for rows in row_blocks(X):
+        scaled = X[rows] * np.sqrt(g[rows])[:, None]
+        out += scaled.T @ scaled
+    return out
 
 
 def as_design(X: Any) -> Design:

@@ -17,6 +17,19 @@ def matvec(indptr, indices, data, w, out):
 
 
 @njit(cache=True)
+def weighted_gram(indptr, indices, data, g, out):
+    """``out = X' diag(g) X``, dense, one outer product per row."""
+    out[:] = 0.0
+    for i in range(g.size):
+        if g[i] == 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            row, weight = out[indices[k]], data[k] * g[i]
+            for m in range(indptr[i], indptr[i + 1]):
+                row[indices[m]] += weight * data[m]
+
+
+@njit(cache=True)
 def rmatvec(indptr, indices, data, g, out):
     """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero."""
     rows, count = np.empty(g.size, np.uint64), np.uint64(0)

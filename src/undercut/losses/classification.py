@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 from typing_extensions import override
 
 from undercut.arrays import FloatArray
@@ -94,12 +93,16 @@ class Logistic(SmoothLoss):
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         margin = y * scores
-        return np.logaddexp(0.0, -margin), -y * expit(-margin)
+        with np.errstate(under="ignore"):
+            small = np.exp(-np.abs(margin))  # one exponential serves both, and cannot overflow
+            value = np.log1p(small) + np.maximum(-margin, 0.0)
+            return value, -y * np.where(margin > 0.0, small, 1.0) / (1.0 + small)
 
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
-        probability: FloatArray = expit(scores)
-        return probability * (1.0 - probability)
+        with np.errstate(under="ignore"):
+            small = np.exp(-np.abs(scores))
+            return small / (1.0 + small) ** 2
 
     @override
     def check_target(self, y: FloatArray) -> None:

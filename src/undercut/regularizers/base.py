@@ -39,6 +39,10 @@ class QuadraticRegularizer(Regularizer):
         """``M (w - c)``."""
 
     @abstractmethod
+    def add_hessian(self, H: FloatArray) -> None:
+        """``H += M``."""
+
+    @abstractmethod
     def dual_inner(self, A: FloatArray, a: FloatArray) -> FloatArray:
         """``A M^-1 a`` for one or several rows A."""
 

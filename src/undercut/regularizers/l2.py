@@ -57,6 +57,10 @@ class L2(QuadraticRegularizer):
         return scaled if self.weights is None else scaled * self.weights**2
 
     @override
+    def add_hessian(self, H: FloatArray) -> None:
+        H[np.diag_indices_from(H)] += self.lam if self.weights is None else self.lam * self.weights**2
+
+    @override
     def conjugate(self, z: FloatArray) -> float:
         return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
 

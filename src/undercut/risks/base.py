@@ -71,3 +71,13 @@ class LineRisk(Risk, Protocol):
 
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         """The line from w along ``direction``."""
+
+
+@runtime_checkable
+class SmoothRisk(LineRisk, Protocol):
+    """A differentiable risk with a line search and a (generalized) Hessian."""
+
+    is_smooth: bool
+
+    def hessian(self, w: FloatArray) -> FloatArray:
+        """The second derivatives at w, an n_params x n_params matrix."""

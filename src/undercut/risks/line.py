@@ -73,7 +73,7 @@ def minimize_convex(
         last = sample(trial)
         if abs(last.slope) <= slope_tol:
             return last.t
-        if last.slope < 0.0 and last.value < math.inf:
+        if last.slope < 0.0:
             low = last
         else:
             high = last
@@ -98,7 +98,7 @@ def _between(low: _Sample, high: _Sample, curvature: float) -> float:
 
 def _meet(low: _Sample, high: _Sample, curvature: float) -> float:
     """Where the parabolas ``F(t_i) + F'(t_i) (t - t_i) + curvature/2 (t - t_i)^2`` of both ends intersect."""
-    if not math.isfinite(high.value) or not math.isfinite(high.slope):
+    if not all(map(math.isfinite, (low.value, low.slope, high.value, high.slope))):
         return math.nan
     low_slope, high_slope = low.slope - curvature * low.t, high.slope - curvature * high.t
     low_rest = low.value - low.slope * low.t + 0.5 * curvature * low.t**2
@@ -110,7 +110,7 @@ def _is_exact(low: _Sample, high: _Sample, curvature: float) -> bool:
     """Whether the better end of the bracket is as low as the lower model allows, up to rounding."""
     if high.t - low.t <= 4e-16 * high.t:
         return True
-    if not math.isfinite(high.value):
+    if not (math.isfinite(low.value) and math.isfinite(high.value)):
         return False
     t = _between(low, high, curvature)
     lowest = max(end.value + end.slope * (t - end.t) + 0.5 * curvature * (t - end.t) ** 2 for end in (low, high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,13 @@ from typing_extensions import override
 
 from undercut.arrays import FloatArray
 from undercut.data.design import as_design
-from undercut.errors import DataError
-from undercut.losses import Loss
-from undercut.risks.base import Cut, Line, LineRisk
+from undercut.errors import DataError, NonfiniteError
+from undercut.losses import Loss, SmoothLoss
+from undercut.risks.base import Cut, Line, SmoothRisk
 from undercut.risks.scores import Evaluation, mean_loss
 
 
-class LinearRisk(LineRisk):
+class LinearRisk(SmoothRisk):
     """``R(w) = sum_i weight_i l(y_i, <w, x_i>)``, the weights scaled to sum to one.
 
     With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, <w, x_i> + b)``: the intercept is not penalized, is found
@@ -32,6 +33,7 @@ class LinearRisk(LineRisk):
 
     def __init__(self, X: Any, y: Any, loss: Loss, sample_weight: Any = None, fit_intercept: bool = False) -> None:
         self.design = as_design(X)
+        self.fit_intercept = fit_intercept
         n, self.n_params = self.design.shape
         y = np.asarray(y, dtype=np.float64)
         if n == 0 or y.shape != (n,):
@@ -42,6 +44,7 @@ class LinearRisk(LineRisk):
         weight = _normalized(sample_weight, n)
         self.mean_loss = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
         self.lower_bound = float(weight @ loss.infimum(y))
+        self.is_smooth = isinstance(loss, SmoothLoss)
 
     @override
     def value(self, w: FloatArray) -> float:
@@ -56,12 +59,25 @@ class LinearRisk(LineRisk):
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         return LinearLine(self, self.design.matvec(w), self.design.matvec(direction))
 
+    @override
+    def hessian(self, w: FloatArray) -> FloatArray:
+        """``X' (D - d d' / sum d) X`` with the curvatures D = diag(d); the second term only with a free intercept."""
+        bend = self.mean_loss.bend(self.design.matvec(w))
+        hessian = self.design.weighted_gram(bend)
+        total = float(bend.sum())
+        if self.fit_intercept and total > 0.0:
+            mixed = self.design.rmatvec(bend)
+            hessian -= np.outer(mixed, mixed) / total
+        return hessian
+
     def intercept(self, w: FloatArray) -> float:
         """The b that minimizes the risk at w; 0 without ``fit_intercept``."""
         return self.mean_loss.evaluate(self.design.matvec(w)).intercept
 
     def plane(self, scores: FloatArray, at: Evaluation) -> Cut:
         """The plane of an evaluation at ``scores = X w``: ``<a, w> = <slopes, scores>``, so w itself is not needed."""
+        if not math.isfinite(at.value):
+            raise NonfiniteError(f"the value of the risk is {at.value}")
         return Cut(self.design.rmatvec(at.slopes), at.value - float(at.slopes @ scores), at.value)
 
 

@@ -41,6 +41,10 @@ class MeanLoss(ABC):
     def evaluate(self, scores: FloatArray) -> Evaluation:
         """Value, subgradient and intercept."""
 
+    def bend(self, scores: FloatArray) -> FloatArray:
+        """Weighted second derivatives of the losses at their scores, the intercept included."""
+        raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
+
     @abstractmethod
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
         """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``."""
@@ -76,6 +80,8 @@ class FreePiecewise(FixedPiecewise):
         left, kinks, jumps = self.pieces
         piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
         b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
+        if b == math.inf:  # the slopes add up to zero only beyond the last kink, and rounding hides it
+            b = float((kinks - scores).max())
         values, slopes = np.empty_like(scores), np.empty_like(scores)
         piecewise.value_slope(left, kinks, jumps, scores + b, values, slopes)
         piecewise.balanced_slopes(left, kinks, jumps, self.weight, scores, b, slopes)
@@ -100,54 +106,70 @@ class Fixed(MeanLoss):
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
         values, slopes = self.loss.value_slope(self.y, scores)
-        return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
+
+    @override
+    def bend(self, scores: FloatArray) -> FloatArray:
+        if not isinstance(self.loss, SmoothLoss):
+            return super().bend(scores)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.weight * self.loss.curvature(self.y, scores)
 
     @override
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
         def point(t: float) -> Point:
-            value, slopes, b = self.evaluate(scores + t * direction)
-            return Point(value, float(slopes @ direction), self._curvature(scores + (t * direction + b), direction))
+            at = scores + t * direction
+            value, slopes, _ = self.evaluate(at)
+            bend = float(self.bend(at) @ direction**2) if isinstance(self.loss, SmoothLoss) else math.nan
+            return Point(value, float(slopes @ direction), bend)
 
         return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
 
-    def _curvature(self, scores: FloatArray, direction: FloatArray) -> float:
-        if not isinstance(self.loss, SmoothLoss):
-            return math.nan
-        return float((self.weight * self.loss.curvature(self.y, scores)) @ direction**2)
 
-
-class FreeSmooth(Fixed):
+class FreeSmooth(MeanLoss):
     """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
 
-    loss: SmoothLoss
-
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
-        super().__init__(loss, y, weight)
+        self._fixed = Fixed(loss, y, weight)
         self._hint = 0.0
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        self._hint = b = self._hint + self._shift(scores + self._hint)
-        value, slopes, _ = super().evaluate(scores + b)
+        b = self._intercept(scores)
+        value, slopes, _ = self._fixed.evaluate(scores + b)
         return Evaluation(value, slopes, b)
 
-    def _shift(self, scores: FloatArray) -> float:
-        """The change of b that makes the slopes sum to zero."""
-        slopes = super().evaluate(scores).slopes
-        away = -math.copysign(1.0, slopes.sum())
-
-        def point(t: float) -> Point:
-            value, slopes, _ = Fixed.evaluate(self, scores + away * t)
-            bend = float(self.weight @ self.loss.curvature(self.y, scores + away * t))
-            return Point(value, away * float(slopes.sum()), bend)
-
-        return away * minimize_convex(point, 0.0, 0.0, slope_tol=4e-16 * float(np.abs(slopes).sum()))
+    @override
+    def bend(self, scores: FloatArray) -> FloatArray:
+        return self._fixed.bend(scores + self._intercept(scores))
 
     @override
-    def _curvature(self, scores: FloatArray, direction: FloatArray) -> float:
-        bend = self.weight * self.loss.curvature(self.y, scores)
-        total, mixed = float(bend.sum()), float(bend @ direction)
-        return float(bend @ direction**2) - mixed**2 / total if total > 0.0 else 0.0
+    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+        def point(t: float) -> Point:
+            at = scores + t * direction
+            value, slopes, b = self.evaluate(at)
+            bend = self._fixed.bend(at + b)
+            total, mixed = float(bend.sum()), float(bend @ direction)
+            own = float(bend @ direction**2) - (mixed**2 / total if total > 0.0 else 0.0)
+            return Point(value, float(slopes @ direction), own)
+
+        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
+
+    def _intercept(self, scores: FloatArray) -> float:
+        """The b at which the slopes sum to zero."""
+        start = scores + self._hint
+        slopes = self._fixed.evaluate(start).slopes
+        away, size = -math.copysign(1.0, slopes.sum()), float(np.abs(slopes).sum())
+
+        def point(t: float) -> Point:
+            value, slopes, _ = self._fixed.evaluate(start + away * t)
+            return Point(value, away * float(slopes.sum()), float(self._fixed.bend(start + away * t).sum()))
+
+        tol = 4e-16 * size if math.isfinite(size) else 0.0
+        b = self._hint + away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
+        self._hint = b if math.isfinite(size) else 0.0
+        return b
 
 
 def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> MeanLoss:

@@ -2,9 +2,21 @@
 
 from undercut.solvers.base import Solver, State
 from undercut.solvers.cutting_plane import CuttingPlane
-from undercut.solvers.driver import Stop, minimize
+from undercut.solvers.driver import SOLVERS, Stop, minimize
 from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.line_search_bundle import LineSearchBundle
+from undercut.solvers.newton import Newton
 
-__all__ = ["CuttingPlane", "DualAscent", "Lbfgs", "LineSearchBundle", "Solver", "State", "Stop", "minimize"]
+__all__ = [
+    "SOLVERS",
+    "CuttingPlane",
+    "DualAscent",
+    "Lbfgs",
+    "LineSearchBundle",
+    "Newton",
+    "Solver",
+    "State",
+    "Stop",
+    "minimize",
+]

@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from undercut.arrays import FloatArray
 from undercut.errors import CapabilityError
 from undercut.regularizers import QuadraticRegularizer, Regularizer
-from undercut.risks import LineRisk, Risk
+from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.trace import Certificate, Progress
 
 
@@ -34,6 +34,7 @@ class Solver(ABC, Generic[S, K, G]):
 
     certificate: ClassVar[Certificate] = "global"
     needs_line: ClassVar[bool] = False
+    needs_smooth: ClassVar[bool] = False
     needs_quadratic: ClassVar[bool] = True
     needs_convex: ClassVar[bool] = True
 
@@ -58,5 +59,14 @@ class Solver(ABC, Generic[S, K, G]):
                 f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
                 "use CuttingPlane"
             )
+        if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
+            raise CapabilityError(
+                f"{solver} needs a smooth risk with a Hessian, and {given} is none: use LineSearchBundle"
+            )
         if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2")
+
+
+def tighter(last: float, proved: float, objective: float) -> float:
+    """The better of two lower bounds; rounding may not lift it above the objective."""
+    return min(max(last, proved), objective)

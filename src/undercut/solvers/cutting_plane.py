@@ -18,7 +18,7 @@ from undercut.bundles import Bundle
 from undercut.errors import require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Risk
-from undercut.solvers.base import Solver
+from undercut.solvers.base import Solver, tighter
 from undercut.trace import Progress
 
 
@@ -72,7 +72,7 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, QuadraticRegularizer]):
         # 3. Minimize the sharper model, no more accurately than the gap deserves: every dual-feasible alpha already
         #    gives a valid lower bound.
         model = bundle.minimize(master_tolerance(self.master_accuracy, objective, last.lower_bound))
-        lower_bound = max(model.lower_bound, last.lower_bound)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective)
 
         # 4. Forget planes that have stopped supporting the model.
         bundle.drop_idle(self.max_idle)

@@ -14,14 +14,25 @@ from undercut.arrays import FloatArray
 from undercut.callbacks import Callback
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer, Regularizer
-from undercut.risks import LineRisk, Risk
+from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.solvers.base import Solver, State
 from undercut.solvers.cutting_plane import CuttingPlane
+from undercut.solvers.dual_ascent import DualAscent
+from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.line_search_bundle import LineSearchBundle
+from undercut.solvers.newton import Newton
 from undercut.trace import Progress, Result, Status
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
 
+SOLVERS: dict[str, type[AnySolver]] = {
+    "line_search_bundle": LineSearchBundle,
+    "cutting_plane": CuttingPlane,
+    "dual_ascent": DualAscent,
+    "newton": Newton,
+    "lbfgs": Lbfgs,
+}
+NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 STALLED_STEPS = 100  # without any change of objective and bound
 
 
@@ -89,12 +100,15 @@ def minimize(
 def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     if isinstance(solver, Solver):
         return solver
-    require(solver == "auto", "`solver` must be a solver or 'auto'", solver)
+    if solver in SOLVERS:
+        return SOLVERS[solver]()
+    require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
     if not risk.is_convex:
         raise CapabilityError(f"{type(risk).__name__} is not convex and no solver for non-convex risks was given")
-    if isinstance(risk, LineRisk) and isinstance(reg, QuadraticRegularizer):
-        return LineSearchBundle()
-    return CuttingPlane()
+    if not isinstance(risk, LineRisk) or not isinstance(reg, QuadraticRegularizer):
+        return CuttingPlane()
+    smooth = isinstance(risk, SmoothRisk) and risk.is_smooth
+    return Newton() if smooth and risk.n_params <= NEWTON_PARAMS else LineSearchBundle()
 
 
 def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Risk
-from undercut.solvers.base import Solver
+from undercut.solvers.base import Solver, tighter
 from undercut.trace import Progress
 
 
@@ -71,6 +71,6 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
             z, r = state.z + step_size * towards, state.r + step_size * (cut.b - state.r)
 
         # 3. Every alpha on the simplex proves a bound.
-        lower_bound = max(r - reg.conjugate(-z), last.lower_bound)
+        lower_bound = tighter(last.lower_bound, r - reg.conjugate(-z), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return DualAscentState(reg.conjugate_argmax(-z), z, r, solution, progress)

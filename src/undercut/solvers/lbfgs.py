@@ -17,7 +17,7 @@ from typing_extensions import override
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Risk
-from undercut.solvers.base import Solver
+from undercut.solvers.base import Solver, tighter
 from undercut.trace import Progress
 
 
@@ -73,7 +73,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         # 3. Remember the curvature met on the way, and what the newest plane proves.
         moves = (*state.moves, solution - w)[-self.memory :]
         changes = (*state.changes, new_gradient - gradient)[-self.memory :]
-        lower_bound = max(cut.b - reg.conjugate(-cut.a), last.lower_bound)
+        lower_bound = tighter(last.lower_bound, cut.b - reg.conjugate(-cut.a), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
 

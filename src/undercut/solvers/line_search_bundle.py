@@ -22,7 +22,7 @@ from undercut.bundles import Bundle
 from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Line, LineRisk
-from undercut.solvers.base import Solver
+from undercut.solvers.base import Solver, tighter
 from undercut.solvers.cutting_plane import master_tolerance
 from undercut.trace import Progress
 
@@ -76,7 +76,6 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
             bundle.make_room(self.max_planes)
         bundle.add(state.cut)
         model = bundle.minimize(master_tolerance(self.master_accuracy, last.objective, last.lower_bound))
-        lower_bound = max(model.lower_bound, last.lower_bound)
         bundle.drop_idle(self.max_idle)
 
         # 2. Move the best point to the minimum of J towards the model's minimizer.
@@ -87,6 +86,7 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
         objective = reg.value(solution) + line.value(t)
         if not objective < last.objective:  # rounding: stay
             t, solution, objective = 0.0, best, last.objective
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective)
 
         # 3. Take the next plane a little beyond it, where the model is wrong by more.
         cut = self._cut_beyond(line, t)

@@ -1,0 +1,188 @@
+"""What the benchmarks share: the data sets, the machine's description, tables, and a clock with named parts.
+
+Real data are found through the environment variable ``UNDERCUT_DATA``, a folder that holds ``libsvm/a9a`` and so on,
+under the names and in the formats of their publisher (https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_info
+
+from undercut import L2, Hinge, LinearRisk, minimize
+from undercut.data import load_svmlight
+
+DATA_VARIABLE = "UNDERCUT_DATA"
+
+
+class DataMissing(Exception):
+    """A real data set is not on this machine."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One class against the rest at the lambda that generalizes best, and what is expected there."""
+
+    file: str
+    positive: float
+    lam: float
+    prototype_steps: int  # of an 80-line NumPy prototype, to a certified relative gap of 1e-3
+    target: float  # LIBLINEAR's time over ours, at the same objective
+    n_rows: int | None = None
+    shuffled: bool = False
+
+
+SETS = {
+    "a9a": DataSet("a9a", 1, 1e-4, 41, 0.5),
+    "ijcnn1": DataSet("ijcnn1.tr.bz2", 1, 1e-7, 85, 4),
+    "w8a": DataSet("w8a", 1, 1e-8, 822, 2),
+    "connect-4": DataSet("connect-4.bz2", 2, 1e-7, 243, 4, n_rows=54045),
+    "mnist": DataSet("mnist.scale.bz2", 8, 1e-5, 180, 2),
+    "covtype": DataSet("covtype.libsvm.binary.scale.bz2", 2, 1e-8, 179, 20, n_rows=464808, shuffled=True),
+}
+
+
+def data_path(name: str) -> Path:
+    """Where a set lies; ``DataMissing`` names the variable and the file."""
+    file = Path("libsvm", SETS[name].file)
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        raise DataMissing(f"{DATA_VARIABLE} is not set: it must name the folder that holds {file}")
+    if not (Path(folder) / file).is_file():
+        raise DataMissing(f"{DATA_VARIABLE} names a folder without {file}")
+    return Path(folder) / file
+
+
+@lru_cache(maxsize=1)
+def load(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
+    """The samples and their labels -1 and +1."""
+    which = SETS[name]
+    X, y, _ = load_svmlight(data_path(name))
+    rows = np.random.default_rng(0).permutation(y.size) if which.shuffled else np.arange(y.size)
+    if which.shuffled or which.n_rows:
+        X, y = X[rows[: which.n_rows]], y[rows[: which.n_rows]]
+    return X, np.where(y == which.positive, 1.0, -1.0)
+
+
+def warm_up() -> None:
+    """Compile, or load what is compiled, on a tiny problem."""
+    rng = np.random.default_rng(0)
+    X = sp.random(400, 10, density=0.5, format="csr", random_state=rng)
+    minimize(LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Hinge()), L2(1e-3))
+
+
+def print_machine() -> None:
+    """One line that says what the numbers below were measured with."""
+    packages = ("undercut", "numpy", "scipy", "scikit-learn", "numba", "piqp", "daqp")
+    blas = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
+    facts = [f"{_cpu_model()}, {os.cpu_count()} cores", f"Python {platform.python_version()}"]
+    facts += [f"{name} {_version(name)}" for name in packages]
+    print("; ".join([*facts, f"threads: {', '.join(blas)}"]), flush=True)
+
+
+def _version(package: str) -> str:
+    with suppress(ImportError):
+        return version(package)
+    return "(not installed)"
+
+
+def _cpu_model() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+class Table:
+    """A GitHub table, printed row by row."""
+
+    def __init__(self, title: str, columns: Sequence[str]) -> None:
+        print(f"\n### {title}\n\n{self._line(columns)}\n{self._line(['---'] * len(columns))}", flush=True)
+
+    def row(self, *cells: object) -> None:
+        print(self._line([str(cell) for cell in cells]), flush=True)
+
+    @staticmethod
+    def _line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+
+def run_apart(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a process of its own, so that its peak of memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
+class PartClock:
+    """Time by named parts; a part that runs inside another is not counted there as well."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._stack: list[str] = []
+        self._mark = time.perf_counter()
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        self._charge()
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._stack.pop()
+
+    def wrap(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """The same function, its time charged to ``name``."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.part(name):
+                return function(*args, **kwargs)
+
+        return timed
+
+    def _charge(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1]] += now - self._mark
+        self._mark = now
+
+
+def reset_peak_memory() -> float:
+    """Give freed memory back to the system, forget the peak so far, and return what is in use, in MB."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _resident("VmRSS")
+
+
+def peak_memory() -> float:
+    """The most memory this process has used since ``reset_peak_memory``, in MB; NaN where the system hides it."""
+    return _resident("VmHWM")
+
+
+def _resident(field: str) -> float:
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) / 1024.0
+    return float("nan")

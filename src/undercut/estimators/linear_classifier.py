@@ -1,0 +1,168 @@
+"""A linear classifier with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from undercut.arrays import Array, FloatArray
+from undercut.estimators.linear_model import LinearModel
+from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, SquaredHinge
+from undercut.solvers import Solver
+
+
+def _has_probabilities(model: Any) -> bool:
+    return model.loss == "logistic" or isinstance(model.loss, Logistic)
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
+
+    Several classes are fitted one against the rest, and the certificate is the sum of theirs.
+
+    Parameters
+    ----------
+    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", or a ``Loss``
+    lam : float
+        Lambda; ``lam_from_C(C, n_samples)`` translates from ``C``.
+    solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "lbfgs", or a ``Solver``
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalized.
+    class_weight : dict, "balanced" or None
+    gap_rel : float
+        Stop once ``objective - lower_bound <= gap_rel * objective``.
+    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
+    warm_start : bool
+        Start from the last fit's coefficients.
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+    random_state : ignored; every batch solver is deterministic.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features), or (n_classes, n_features) for more than two classes
+    intercept_ : array of shape (1,) or (n_classes,)
+    classes_ : array of labels
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    n_iter_ : steps of the longest run
+    result_ : ``Result``, or a list of one per class
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = LinearClassifier(lam=1e-3).fit(scale(X), y)
+    >>> clf.gap_ <= 1e-3 * clf.objective_, round(clf.score(scale(X), y), 2)
+    (True, 0.99)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearModel._parameter_constraints,
+        "class_weight": [dict, str, None],
+    }
+    _losses: ClassVar[dict[str, type[Loss]]] = {
+        "hinge": Hinge,
+        "squared_hinge": SquaredHinge,
+        "huber_hinge": HuberHinge,
+        "logistic": Logistic,
+        "exponential": Exponential,
+    }
+
+    def __init__(
+        self,
+        loss: str | Loss = "hinge",
+        lam: float = 1e-4,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Fit the model; ``sample_weight`` counts a sample that often."""
+        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
+        known = getattr(self, "classes_", None)
+        X, y = self._validated(X, reset=True, y=y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
+        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
+            start = None
+        weight = self._weights(X, y, codes, sample_weight)
+        positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        fits = [
+            self._solve(
+                X,
+                np.where(codes == code, 1.0, -1.0),
+                weight,
+                None if start is None else start[at],
+                "" if self.classes_.size == 2 else f"class {self.classes_[code]}",
+            )
+            for at, code in enumerate(positives)
+        ]
+        self.coef_ = np.stack([fit.w for fit in fits])
+        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self._report([fit.result for fit in fits])
+        return self
+
+    def _weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is None:
+            return weight
+        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
+        return weight * per_class[codes]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores: one per sample for two classes, else one per sample and class."""
+        scores = self._scores(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class with the largest score."""
+        scores = self.decision_function(X)
+        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities under the logistic loss; several one-against-rest classes are normalized."""
+        probability: FloatArray = expit(self._scores(X))
+        if probability.shape[1] == 1:
+            return np.hstack([1.0 - probability, probability])
+        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -1,0 +1,112 @@
+"""What the linear estimators share: their parameters' domains, one certified fit, and how it is reported."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from undercut.arrays import Array, FloatArray
+from undercut.callbacks import LiveProgress
+from undercut.losses import Loss
+from undercut.regularizers import L2
+from undercut.risks import LinearRisk
+from undercut.solvers import SOLVERS, Solver, Stop, minimize
+from undercut.trace import Result, Status
+
+FLOATS = [np.float64, np.float32]
+
+
+def lam_from_C(C: float, n_samples: int) -> float:
+    """The ``lam`` of ``lam/2 |w|^2 + mean loss`` that equals the ``C`` of ``|w|^2 / 2 + C * summed loss``.
+
+    >>> lam_from_C(C=1.0, n_samples=1000)
+    0.001
+    """
+    return 1.0 / (n_samples * C)
+
+
+class Fit(NamedTuple):
+    """One solved problem."""
+
+    w: FloatArray
+    intercept: float
+    result: Result
+
+
+class LinearModel(BaseEstimator):
+    """A linear model fitted by ``minimize``; subclasses say what the targets of their problems are."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, Loss],
+        "lam": [Interval(Real, 0.0, None, closed="neither")],
+        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "fit_intercept": ["boolean"],
+        "gap_rel": [Interval(Real, 0.0, None, closed="left")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "max_seconds": [Interval(Real, 0.0, None, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    _losses: ClassVar[dict[str, type[Loss]]]
+
+    def _loss(self) -> Loss:
+        if isinstance(self.loss, Loss):
+            return self.loss
+        if self.loss not in self._losses:
+            known = ", ".join(repr(name) for name in self._losses)
+            raise ValueError(f"`loss` must be one of {known}, or a Loss; got {self.loss!r}")
+        return self._losses[self.loss]()
+
+    def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
+        """X, or X and the ``y`` among the options, as arrays."""
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, **options)
+
+    def _solve(self, X: Any, y: FloatArray, weight: Array | None, w0: FloatArray | None, title: str = "") -> Fit:
+        """Minimize one problem to the wanted gap; a run that ends early warns, certificate included."""
+        risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
+        stop = Stop(gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=self.max_seconds or np.inf)
+        live = LiveProgress(title) if self.verbose else nullcontext(None)
+        with live as progress:
+            callbacks = [progress] if progress else []
+            result = minimize(risk, L2(self.lam), self.solver, w0=w0, stop=stop, callbacks=callbacks)
+        if result.status is not Status.CONVERGED:
+            _warn(result, title)
+        return Fit(result.w, risk.intercept(result.w), result)
+
+    def _report(self, results: list[Result]) -> None:
+        """The certificate of the fit; several problems add up."""
+        self.result_ = results[0] if len(results) == 1 else results
+        self.objective_ = float(sum(result.objective for result in results))
+        self.lower_bound_ = float(sum(result.lower_bound for result in results))
+        self.gap_ = self.objective_ - self.lower_bound_
+        self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
+
+    def _scores(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = self._validated(X)
+        scores: FloatArray = X @ self.coef_.T + self.intercept_
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _warn(result: Result, title: str) -> None:
+    about = f"{title}: " if title else ""
+    warnings.warn(
+        f"{about}{result.message}; objective {result.objective:.6g}, lower bound {result.lower_bound:.6g}, "
+        f"gap {result.gap:.3g}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

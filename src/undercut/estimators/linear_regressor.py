@@ -1,0 +1,98 @@
+"""A linear regressor with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils.validation import _check_sample_weight
+
+from undercut.arrays import FloatArray
+from undercut.estimators.linear_model import LinearModel
+from undercut.losses import Absolute, EpsilonInsensitive, Huber, Loss, Poisson, Quantile, Squared
+from undercut.solvers import Solver
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
+
+    Parameters
+    ----------
+    loss : "squared", "absolute", "epsilon_insensitive", "quantile", "huber", "poisson", or a ``Loss``
+        A loss with settings of its own is given as an object: ``Quantile(0.9)``, ``EpsilonInsensitive(0.5)``.
+    lam, solver, fit_intercept, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
+        As in ``LinearClassifier``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    n_iter_ : steps of the run
+    result_ : ``Result``
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearRegressor(loss="absolute", lam=1e-6).fit(X, y)
+    >>> model.gap_ <= 1e-3 * model.objective_, round(model.score(X, y), 1)
+    (True, 0.5)
+    """
+
+    _losses: ClassVar[dict[str, type[Loss]]] = {
+        "squared": Squared,
+        "absolute": Absolute,
+        "epsilon_insensitive": EpsilonInsensitive,
+        "quantile": Quantile,
+        "huber": Huber,
+        "poisson": Poisson,
+    }
+
+    def __init__(
+        self,
+        loss: str | Loss = "squared",
+        lam: float = 1e-4,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        fit_intercept: bool = True,
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+        """Fit the model; ``sample_weight`` counts a sample that often."""
+        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
+        X, y = self._validated(X, reset=True, y=y, y_numeric=True)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if start is not None and start.shape != (X.shape[1],):
+            start = None
+        self.coef_, self.intercept_, result = self._solve(X, y, sample_weight, start)
+        self._report([result])
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """The score, or for the Poisson loss the mean ``exp(score)``."""
+        return self._loss().predict(self._scores(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = isinstance(self.loss, Poisson) or self.loss == "poisson"
+        return tags
