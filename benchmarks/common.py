@@ -26,7 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
-from undercut import L2, Hinge, LinearRisk, minimize
+from undercut import L2, Hinge, LinearRisk, Stop, __version__, minimize
+from undercut.bundles.bundle import FIRST_CAPACITY
 from undercut.data import load_svmlight
 
 DATA_VARIABLE = "UNDERCUT_DATA"
@@ -82,17 +83,23 @@ def load(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def warm_up() -> None:
-    """Compile, or load what is compiled, on a tiny problem."""
+    """Compile, or load what is compiled, on a tiny problem; enough steps that the bundle grows at least once."""
     rng = np.random.default_rng(0)
-    X = sp.random(400, 10, density=0.5, format="csr", random_state=rng)
-    minimize(LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Hinge()), L2(1e-3))
+    X = sp.random(400, 60, density=0.5, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Hinge())
+    result = minimize(risk, L2(1e-4), stop=Stop(gap_rel=1e-6))
+    assert max(row.n_cuts for row in result.trace) > FIRST_CAPACITY
 
 
 def print_machine() -> None:
     """One line that says what the numbers below were measured with."""
-    packages = ("undercut", "numpy", "scipy", "scikit-learn", "numba", "piqp", "daqp")
+    packages = ("numpy", "scipy", "scikit-learn", "numba", "piqp", "daqp")
     blas = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
-    facts = [f"{_cpu_model()}, {os.cpu_count()} cores", f"Python {platform.python_version()}"]
+    facts = [
+        f"{_cpu_model()}, {os.cpu_count()} cores",
+        f"Python {platform.python_version()}",
+        f"undercut {__version__}",
+    ]
     facts += [f"{name} {_version(name)}" for name in packages]
     print("; ".join([*facts, f"threads: {', '.join(blas)}"]), flush=True)
 

@@ -26,6 +26,7 @@ from undercut import (
     LineSearchBundle,
     Logistic,
     Loss,
+    Newton,
     PiecewiseLinearLoss,
     Poisson,
     Quantile,
@@ -274,4 +275,5 @@ SOLVERS = {
     "cutting_plane_limited": SolverCase(CuttingPlane(max_planes=8), 1e-5),
     "dual_ascent": SolverCase(DualAscent(), 1e-2),
     "lbfgs": SolverCase(Lbfgs(), 1e-6, SMOOTH),
+    "newton": SolverCase(Newton(), 1e-6, SMOOTH),
 }

@@ -5,7 +5,7 @@
 Every convex fit returns a lower bound on the optimum and the gap to it.
 """
 
-from undercut.estimators import LinearClassifier, LinearRegressor, lam_from_C
+from undercut.estimators import LinearClassifier, LinearRegressor, lam_from_C, load_model, save_model
 from undercut.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -65,5 +65,7 @@ __all__ = [
     "Status",
     "Stop",
     "lam_from_C",
+    "load_model",
     "minimize",
+    "save_model",
 ]

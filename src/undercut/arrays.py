@@ -1,11 +1,38 @@
-"""What this library calls an array."""
+"""What this library calls an array, and how many threads work on one.
+
+A BLAS call on a short vector wakes its threads for longer than it computes, so a run keeps BLAS to one thread and
+gives the threads back only for the large products that earn them.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
+
+LARGE = 4_000_000  # entries: from here a matrix product earns its threads
+
+
+@cache
+def _blas() -> tuple[ThreadpoolController, int]:
+    blas = ThreadpoolController().select(user_api="blas")
+    return blas, max((library["num_threads"] for library in blas.info()), default=1)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS on one thread."""
+    limited: AbstractContextManager[Any] = _blas()[0].limit(limits=1)
+    return limited
+
+
+def all_threads(size: int) -> AbstractContextManager[Any]:
+    """BLAS on the threads it had at first, for a product with ``size`` entries."""
+    blas, n_threads = _blas()
+    return blas.limit(limits=n_threads) if size >= LARGE and n_threads > 1 else nullcontext()

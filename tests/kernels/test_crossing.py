@@ -109,7 +109,7 @@ def test_rounding_moves_the_crossing_by_no_more_than_rounding(n, seed, curvature
 
 
 def test_a_balance_that_rounding_hides_is_found_all_the_same():
-    """Where s reaches zero exactly, sums in different orders disagree about its sign; the kink is there all the same."""
+    """Where s reaches zero exactly, sums in different orders disagree about its sign; the kink is still there."""
     for seed in range(3000):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(SMALL + 1, 700))

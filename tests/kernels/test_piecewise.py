@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_the_derivative_along_a_line_is_that_of_the_sum_of_losses(name, seed, on
         return float(weight @ case.formula(y, scores + t * direction))
 
     kinks = np.concatenate([[0.0], np.sort(at[:n]), [np.sort(at[:n])[-1] + 2.0 if n else 2.0]])
-    for left, right in zip(kinks[:-1], kinks[1:], strict=True):
+    for left, right in pairwise(kinks):
         if right - left > 1e-3:
             expected = (total(right) - total(left)) / (right - left)
             middle = 0.5 * (left + right)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
+from undercut.arrays import Array, FloatArray, all_threads
 from undercut.errors import DataError
 from undercut.kernels import csr
 
@@ -42,11 +42,13 @@ class DenseDesign(Design):
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
-        return self.X @ w
+        with all_threads(self.X.size):
+            return self.X @ w
 
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
-        return g @ self.X
+        with all_threads(self.X.size):
+            return g @ self.X
 
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
@@ -112,9 +114,10 @@ def row_blocks(X: Array) -> list[slice]:
 def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
     """``X' diag(g) X`` block by block, so that no copy of X is made."""
     out = np.zeros((X.shape[1], X.shape[1]))
-    for rows in row_blocks(X):
-        scaled = X[rows] * np.sqrt(g[rows])[:, None]
-        out += scaled.T @ scaled
+    with all_threads(X.size):
+        for rows in row_blocks(X):
+            scaled = X[rows] * np.sqrt(g[rows])[:, None]
+            out += scaled.T @ scaled
     return out
 
 

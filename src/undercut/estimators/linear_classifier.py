@@ -13,9 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from undercut.arrays import Array, FloatArray
-from undercut.estimators.linear_model import LinearModel
+from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, SquaredHinge
 from undercut.solvers import Solver
+from undercut.trace import Status
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -106,8 +107,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
-        known = getattr(self, "classes_", None)
+        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
+        known: Any = getattr(self, "classes_", None)
         X, y = self._validated(X, reset=True, y=y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -117,16 +118,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             start = None
         weight = self._weights(X, y, codes, sample_weight)
         positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
-        fits = [
-            self._solve(
-                X,
-                np.where(codes == code, 1.0, -1.0),
-                weight,
-                None if start is None else start[at],
-                "" if self.classes_.size == 2 else f"class {self.classes_[code]}",
-            )
-            for at, code in enumerate(positives)
-        ]
+        fits: list[Fit] = []
+        for at, code in enumerate(positives):
+            target = np.where(codes == code, 1.0, -1.0)
+            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
+            interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
+            fits.append(self._solve(X, target, weight, None if start is None else start[at], title, brief=interrupted))
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.intercept for fit in fits])
         self._report([fit.result for fit in fits])

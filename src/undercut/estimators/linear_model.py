@@ -70,10 +70,23 @@ class LinearModel(BaseEstimator):
         """X, or X and the ``y`` among the options, as arrays."""
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, **options)
 
-    def _solve(self, X: Any, y: FloatArray, weight: Array | None, w0: FloatArray | None, title: str = "") -> Fit:
-        """Minimize one problem to the wanted gap; a run that ends early warns, certificate included."""
+    def _solve(
+        self,
+        X: Any,
+        y: FloatArray,
+        weight: Array | None,
+        w0: FloatArray | None,
+        title: str = "",
+        *,
+        brief: bool = False,
+    ) -> Fit:
+        """Minimize one problem to the wanted gap, or with one ``brief`` step after Ctrl-C has ended an earlier problem.
+
+        A run that ends early warns, certificate included.
+        """
         risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
-        stop = Stop(gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=self.max_seconds or np.inf)
+        max_steps = 1 if brief else self.max_steps
+        stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
         live = LiveProgress(title) if self.verbose else nullcontext(None)
         with live as progress:
             callbacks = [progress] if progress else []

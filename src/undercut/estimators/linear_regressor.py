@@ -78,7 +78,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
+        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
         X, y = self._validated(X, reset=True, y=y, y_numeric=True)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

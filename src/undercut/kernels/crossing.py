@@ -23,6 +23,8 @@ def crossing(kinks, jumps, slope, curvature, low):
     Selection by bracketing (Floyd and Rivest): a sorted sample guesses an interval around the crossing, one pass
     keeps the kinks inside it and adds up the jumps below, and a wrong guess still discards one side.
     """
+    if slope + curvature * low >= 0.0:
+        return low
     n = kinks.size
     while n > SMALL:
         left, right = _guess_bracket(kinks[:n], jumps[:n], slope, curvature)

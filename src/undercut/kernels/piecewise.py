@@ -6,6 +6,7 @@ in the score s, zero at ``p_i0``.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 
@@ -22,26 +23,24 @@ def value_slope(left, kinks, jumps, scores, values, slopes):
         values[i], slopes[i] = value, slope
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def along_line(left, kinks, jumps, weight, scores, direction, at, rise):
     """Derivative of ``t -> sum_i weight_i loss_i(scores_i + t direction_i)`` at 0+, and its kinks beyond 0.
 
     Fills ``at`` with the kinks t > 0 and ``rise`` with the increase of the derivative there; returns
     (derivative, number of kinks).
     """
-    derivative, count = 0.0, 0
+    derivative, count = 0.0, np.uint64(0)
     for i in range(scores.size):
-        d = direction[i]
-        if d == 0.0:
-            continue
-        slope = left[i]
-        for k in range(jumps.size):
-            ahead = kinks[k, i] - scores[i]
-            slope += jumps[k] * (ahead < 0.0 or (ahead == 0.0 and d > 0.0))
+        derivative += weight[i] * direction[i] * left[i]
+    for k in range(jumps.size):
+        for i in range(scores.size):  # without a branch: which samples have a kink ahead is anybody's guess
+            ahead, d = kinks[k, i] - scores[i], direction[i]
+            pull = jumps[k] * weight[i] * d
+            derivative += pull * ((ahead < 0.0) | ((ahead == 0.0) & (d > 0.0)))
             at[count] = ahead / d
-            rise[count] = jumps[k] * weight[i] * abs(d)
-            count += at[count] > 0.0
-        derivative += weight[i] * d * slope
+            rise[count] = abs(pull)
+            count += np.uint64(ahead * d > 0.0)
     return derivative, count
 
 
@@ -56,19 +55,26 @@ def intercept_kinks(kinks, jumps, weight, scores, at, rise):
 
 
 @njit(cache=True)
-def balanced_slopes(left, kinks, jumps, weight, scores, b, slopes):
-    """Subgradients at the best intercept ``b`` that sum to zero: ties at b take one common share of their jump."""
+def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
+    """The weighted sum of losses at the best intercept ``b``; fills ``slopes`` with weighted subgradients.
+
+    The subgradients sum to zero: samples with a kink exactly at b take one common share of its jump.
+    """
     n = scores.size
-    below, tied = 0.0, 0.0
+    value, below, tied = 0.0, 0.0, 0.0
     for i in range(n):
-        slope = left[i]
+        slope, loss = left[i], left[i] * (scores[i] + b - kinks[0, i])
         for k in range(jumps.size):
             kink = kinks[k, i] - scores[i]
-            slope += jumps[k] * (kink < b)
+            passed = kink < b
+            slope += jumps[k] * passed
+            loss += jumps[k] * (b - kink) * passed
             tied += weight[i] * jumps[k] * (kink == b)
-        slopes[i] = slope
+        slopes[i] = weight[i] * slope
+        value += weight[i] * loss
         below += weight[i] * slope
     share = min(1.0, max(0.0, -below / tied)) if tied > 0.0 else 0.0
-    for i in range(n):
-        for k in range(jumps.size):
-            slopes[i] += share * jumps[k] * (kinks[k, i] - scores[i] == b)
+    for k in range(jumps.size):
+        for i in range(n):
+            slopes[i] += share * weight[i] * jumps[k] * (kinks[k, i] - scores[i] == b)
+    return value

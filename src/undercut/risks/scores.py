@@ -82,11 +82,9 @@ class FreePiecewise(FixedPiecewise):
         b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
         if b == math.inf:  # the slopes add up to zero only beyond the last kink, and rounding hides it
             b = float((kinks - scores).max())
-        values, slopes = np.empty_like(scores), np.empty_like(scores)
-        piecewise.value_slope(left, kinks, jumps, scores + b, values, slopes)
-        piecewise.balanced_slopes(left, kinks, jumps, self.weight, scores, b, slopes)
-        slopes *= self.weight
-        return Evaluation(float(self.weight @ values), slopes, b)
+        slopes = np.empty_like(scores)
+        value = piecewise.at_intercept(left, kinks, jumps, self.weight, scores, b, slopes)
+        return Evaluation(value, slopes, b)
 
     @override
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
@@ -94,7 +92,7 @@ class FreePiecewise(FixedPiecewise):
             value, slopes, _ = self.evaluate(scores + t * direction)
             return Point(value, float(slopes @ direction), math.nan)
 
-        return minimize_convex(point, slope, curvature)
+        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
 
 
 class Fixed(MeanLoss):

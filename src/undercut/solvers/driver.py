@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.arrays import FloatArray, one_thread
 from undercut.callbacks import Callback
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer, Regularizer
@@ -94,7 +94,8 @@ def minimize(
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     run = _Run(solver, stop or Stop(), tuple(callbacks))
-    return run(risk, reg, _start(w0, risk, reg))
+    with one_thread():
+        return run(risk, reg, _start(w0, risk, reg))
 
 
 def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:

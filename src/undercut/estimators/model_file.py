@@ -1,0 +1,107 @@
+"""Model files: a JSON header and raw arrays (the safetensors format), so that loading one never runs code from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from undercut.arrays import Array
+from undercut.errors import ModelFileError
+from undercut.estimators.linear_classifier import LinearClassifier
+from undercut.estimators.linear_model import LinearModel
+from undercut.estimators.linear_regressor import LinearRegressor
+from undercut.losses import Loss
+
+VERSION = 1
+ESTIMATORS: dict[str, type[LinearModel]] = {"LinearClassifier": LinearClassifier, "LinearRegressor": LinearRegressor}
+CERTIFICATE = ("objective_", "lower_bound_", "gap_", "n_iter_")
+PARAMS = ("lam", "fit_intercept", "gap_rel", "max_steps", "max_seconds")
+
+
+def save_model(model: LinearModel, path: str | Path) -> None:
+    """Write a fitted estimator; an older file at ``path`` is replaced only once the new one is complete.
+
+    >>> import tempfile
+    >>> X, y = np.eye(2), np.array([0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(LinearClassifier().fit(X, y), f"{folder}/model.uc")
+    ...     load_model(f"{folder}/model.uc").predict(X)
+    array([0, 1])
+    """
+    arrays = {"coef": np.ascontiguousarray(model.coef_), "intercept": np.atleast_1d(model.intercept_)}
+    header: dict[str, Any] = {
+        "version": VERSION,
+        "estimator": type(model).__name__,
+        "loss": _describe(model),
+        "params": {name: getattr(model, name) for name in PARAMS},
+        "certificate": {name: getattr(model, name) for name in CERTIFICATE},
+    }
+    if isinstance(model, LinearClassifier):
+        header["classes"] = model.classes_.tolist()
+    if hasattr(model, "feature_names_in_"):
+        header["feature_names"] = model.feature_names_in_.tolist()
+    partial = f"{path}.partial"
+    try:
+        save_file(arrays, partial, metadata={"undercut": json.dumps(header)})
+        os.replace(partial, path)
+    except SafetensorError as error:
+        raise OSError(f"cannot write the model to {path}: {error}") from error
+
+
+def load_model(path: str | Path) -> Any:
+    """Read an estimator that ``save_model`` wrote; ``ModelFileError`` for anything else."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"no such model file: {path}")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            header = json.loads((file.metadata() or {})["undercut"])
+            arrays = {name: file.get_tensor(name) for name in ("coef", "intercept")}
+        if header["version"] != VERSION:
+            raise ValueError(f"format version {header['version']!r} is unknown; this undercut reads {VERSION}")
+        return _rebuild(header, arrays)
+    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
+        raise ModelFileError(f"{path} is not a model file of undercut, or is damaged: {error}") from error
+
+
+def _describe(model: LinearModel) -> dict[str, Any]:
+    loss = model._loss()
+    names = {kind: name for name, kind in model._losses.items()}
+    if type(loss) not in names:
+        raise ModelFileError(f"only the losses of undercut can be saved; got {type(loss).__name__}: pickle is unsafe")
+    return {"name": names[type(loss)], "settings": asdict(loss)}  # type: ignore[call-overload]
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
+    kind = ESTIMATORS[header["estimator"]]
+    loss: Loss = kind._losses[header["loss"]["name"]](**header["loss"]["settings"])
+    plain = not header["loss"]["settings"]
+    params = {name: header["params"][name] for name in PARAMS}
+    model = kind(loss=header["loss"]["name"] if plain else loss, **params)
+    model._validate_params()
+    coef = np.atleast_2d(np.asarray(arrays["coef"], dtype=np.float64))
+    intercept = np.asarray(arrays["intercept"], dtype=np.float64)
+    if coef.ndim != 2 or intercept.shape != (coef.shape[0],):
+        raise ValueError(f"coef of shape {coef.shape} and intercept of shape {intercept.shape} do not fit")
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError("the coefficients are not finite")
+    if isinstance(model, LinearClassifier):
+        model.classes_ = np.array(header["classes"])
+        if model.classes_.ndim != 1 or coef.shape[0] != (1 if model.classes_.size == 2 else model.classes_.size):
+            raise ValueError(f"{coef.shape[0]} rows of coefficients do not fit the classes {header['classes']}")
+        model.coef_, model.intercept_ = coef, intercept
+    else:
+        model.coef_, model.intercept_ = coef.ravel(), float(intercept[0])
+    model.n_features_in_ = coef.shape[1]
+    if "feature_names" in header:
+        model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    for name in CERTIFICATE:
+        setattr(model, name, float(header["certificate"][name]))
+    model.n_iter_ = int(model.n_iter_)
+    return model

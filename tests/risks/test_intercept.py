@@ -1,0 +1,114 @@
+"""The intercept is exact: no b is better, the slopes balance, and what was evaluated before does not matter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from tests.catalogue import ALL, LOSSES, PIECEWISE, Problem
+
+from undercut.risks.scores import mean_loss
+
+SCALES = [0.0, 0.1, 1.0, 5.0, 30.0]
+losses = pytest.mark.parametrize("name", ALL)
+scales = pytest.mark.parametrize("scale", SCALES)
+
+
+def best_intercept(name, y, scores, weight):
+    """The best b by closed form, by trying every kink, or by Brent's search."""
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    if name == "exponential":
+        positive, negative = (logsumexp((log_weight - y * scores)[y == sign]) for sign in (1.0, -1.0))
+        return 0.5 * (positive - negative)
+    if name == "poisson":
+        return math.log(weight @ y) - logsumexp(log_weight + scores)
+
+    def total(b):
+        return float(weight @ LOSSES[name].formula(y, scores + b))
+
+    if name in PIECEWISE:
+        candidates = [kink - s for t, s in zip(y, scores, strict=True) for kink in LOSSES[name].kinks(t)]
+        return min(candidates, key=total)
+    reach = np.abs(scores).max() + np.abs(y).max() + 10.0
+    return minimize_scalar(total, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-12}).x
+
+
+def random_case(name, scale, seed):
+    problem = Problem(name, fit_intercept=True, weighted=True, seed=seed)
+    w = scale * np.random.default_rng(seed).standard_normal(problem.d)
+    weight = problem.sample_weight / problem.sample_weight.sum()
+    return problem.risk(), w, problem.y, problem.X @ w, weight
+
+
+@losses
+@scales
+@pytest.mark.parametrize("seed", range(3))
+def test_no_intercept_is_better(name, scale, seed):
+    risk, w, y, scores, weight = random_case(name, scale, seed)
+    formula = LOSSES[name].formula
+    best = float(weight @ formula(y, scores + best_intercept(name, y, scores, weight)))
+    assert risk.value(w) <= best + 1e-12 * max(1.0, abs(best))
+    own = float(weight @ formula(y, scores + risk.intercept(w)))
+    assert risk.value(w) == pytest.approx(own, rel=1e-11, abs=1e-12)
+
+
+@losses
+@scales
+def test_the_slopes_at_the_best_intercept_balance(name, scale):
+    """Only then is the plane of the remaining problem a supporting one."""
+    for seed in range(5):
+        risk, _, _, scores, _ = random_case(name, scale, seed)
+        slopes = risk.mean_loss.evaluate(scores).slopes
+        assert abs(slopes.sum()) <= 1e-10 * np.abs(slopes).sum()
+
+
+@losses
+def test_what_was_evaluated_before_does_not_matter(name):
+    """A point far away must not spoil the next one."""
+    risk, w, *_ = random_case(name, 1.0, 0)
+    fresh = random_case(name, 1.0, 0)[0].value(w)
+    for scale in (1e3, 1e-3, 30.0, 1.0):
+        far = scale * np.random.default_rng(1).standard_normal(risk.n_params)
+        risk.value(far)
+        assert risk.value(w) == pytest.approx(fresh, rel=1e-12)
+
+
+@losses
+def test_planes_taken_far_apart_support_each_other(name):
+    """Where intercepts differ most, slopes that do not balance show most."""
+    risk, *_ = random_case(name, 1.0, 0)
+    rng = np.random.default_rng(3)
+    points = [scale * rng.standard_normal(risk.n_params) for scale in (0.01, 0.1, 1.0, 3.0, 10.0)]
+    values = [risk.value(v) for v in points]
+    for w in points:
+        cut = risk.cut(w)
+        for v, value in zip(points, values, strict=True):
+            plane = float(cut.a @ v) + cut.b
+            assert plane <= value + 1e-10 * max(1.0, abs(value), abs(cut.b))
+
+
+@losses
+def test_a_common_shift_of_all_scores_is_absorbed(name):
+    """A constant feature adds nothing to a free intercept."""
+    risk, w, _, scores, _ = random_case(name, 1.0, 0)
+    for shift in (1e-3, 1.0, -50.0):
+        moved = risk.mean_loss.evaluate(scores + shift)
+        assert moved.value == pytest.approx(risk.value(w), rel=1e-11)
+        assert moved.intercept + shift == pytest.approx(risk.intercept(w), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_the_intercept_of_balanced_samples_is_finite_and_balances_them(name):
+    """Where the two sides of b weigh the same, sums in different orders disagree about the better side."""
+    for seed in range(800):
+        rng = np.random.default_rng(seed)
+        n = 2 * int(rng.integers(80, 300))
+        phi = mean_loss(LOSSES[name].loss, LOSSES[name].draw_targets(rng, n), np.full(n, 1.0 / n), fit_intercept=True)
+        value, slopes, b = phi.evaluate(rng.standard_normal(n))
+        assert math.isfinite(b), seed
+        assert math.isfinite(value), seed
+        assert abs(slopes.sum()) <= 1e-12, seed
