@@ -6,6 +6,7 @@ A callback is called with the ``Progress`` of every step; returning ``True`` end
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Timer
 from types import TracebackType
 from typing import TypeAlias
 
@@ -31,26 +32,22 @@ class LiveProgress:
 
     def __init__(self, title: str = "", *, after: float = APPEAR_AFTER, console: Console | None = None) -> None:
         self.title = title
-        self.after = after
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self._bar = Bar(*columns, console=console or Console(stderr=True), transient=True, refresh_per_second=8)
-        self._task = self._bar.add_task(title)
-        self._shown = False
+        self._task = self._bar.add_task(f"{title} starting (the very first run compiles for some seconds)".strip())
+        self._timer = Timer(after, self._bar.start)
+        self._timer.daemon = True
 
     def __enter__(self) -> LiveProgress:
+        self._timer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._shown:
-            self._bar.stop()
-            self._shown = False
+        self._timer.cancel()
+        self._timer.join()
+        self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
-        if not self._shown and progress.seconds < self.after:
-            return
-        if not self._shown:
-            self._bar.start()
-            self._shown = True
         self._bar.update(self._task, description=f"{self.title} {describe(progress)}".strip())
 
 

@@ -40,30 +40,28 @@ class Master:
 
     def solve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
-        top = int(live[-1]) + 1
-        H, b, alpha = H[:top, :top], b[:top], self.alpha[:top]
-        residual = self._pivot(H, b, live, alpha, tol) if self._size else np.inf
+        residual = self._pivot(H, b, live, tol) if self._size else np.inf
         if residual > tol:
-            self._refactor(H, b, alpha)
-            residual = self._pivot(H, b, live, alpha, tol)
+            self._refactor(H, b, live)
+            residual = self._pivot(H, b, live, tol)
         if residual > tol:
             other = _interior_point(H[np.ix_(live, live)], b[live])
-            if _dual(H, b, live, other) > _dual(H, b, live, alpha[live]):
-                alpha[live] = other
-                self._refactor(H, b, alpha)
+            if _dual(H, b, live, other) > _dual(H, b, live, self.alpha[live]):
+                self.alpha[live] = other
+                self._refactor(H, b, live)
 
-    def _pivot(self, H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray, tol: float) -> float:
+    def _pivot(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> float:
         self._size, residual, _ = solve_warm(
-            H, b, live, alpha, self._support, self._size, self._factor, self._p, self._q, self._shift, tol,
+            H, b, live, self.alpha, self._support, self._size, self._factor, self._p, self._q, self._shift, tol,
             MAX_PIVOTS_PER_PLANE * live.size,
         )  # fmt: skip
-        alpha /= alpha.sum()
+        self.alpha /= self.alpha.sum()
         return float(residual)
 
-    def _refactor(self, H: FloatArray, b: FloatArray, alpha: FloatArray) -> None:
-        largest = float(H.diagonal().max())
+    def _refactor(self, H: FloatArray, b: FloatArray, live: Array) -> None:
+        largest = float(H[live, live].max())
         self._shift = largest if largest > 0.0 else 1.0
-        self._size = refactor(H, b, alpha, self._support, self._factor, self._p, self._q, self._shift)
+        self._size = refactor(H, b, self.alpha, self._support, self._factor, self._p, self._q, self._shift)
 
 
 def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
-from sklearn import metrics
 
 from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, console, labels
@@ -60,6 +59,8 @@ def _load(model: Path, file: Path) -> tuple[Any, Any, Array]:
 
 
 def _scores(fitted: Any, X: Any, y: Array) -> dict[str, float]:
+    from sklearn import metrics  # slow to import
+
     predicted = fitted.predict(X)
     if not isinstance(fitted, LinearClassifier):
         return {

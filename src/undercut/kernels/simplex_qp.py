@@ -37,10 +37,10 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
 @njit(cache=True, fastmath=FAST)
 def _most_violated(H, b, live, alpha, support, size):
     """The plane highest above the model at its minimizer, and the duality gap of ``alpha``."""
-    level, lowest, at = 0.0, math.inf, live[0]
+    level, lowest, at, top = 0.0, math.inf, live[0], live[-1] + 1
     for j in live:
         row, g = H[j], -b[j]
-        for k in range(alpha.size):
+        for k in range(top):
             g += row[k] * alpha[k]
         level += alpha[j] * g
         if g < lowest:
