@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from undercut.arrays import Array
-from undercut.cli.report import certificate_rows, console, labels
+from undercut.cli.report import certificate_rows, labels, print_rows
 from undercut.data import load_svmlight
 from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, load_model
@@ -43,13 +42,9 @@ def predict(
 def evaluate(model: ModelFile, file: DataFile) -> None:
     """Print how well MODEL predicts the targets of FILE."""
     fitted, X, y = _load(model, file)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("samples", str(X.shape[0]))
-    for name, value in _scores(fitted, X, y).items():
-        table.add_row(name, f"{value:.6g}")
-    for name, text in certificate_rows(fitted):
-        table.add_row(f"training {name}", text)
-    console().print(table)
+    scores = [(name, f"{value:.6g}") for name, value in _scores(fitted, X, y).items()]
+    certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
+    print_rows([("samples", str(X.shape[0])), *scores, *certificate])
 
 
 def _load(model: Path, file: Path) -> tuple[Any, Any, Array]:

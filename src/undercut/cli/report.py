@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from undercut.arrays import Array, FloatArray
 from undercut.trace import Result, Status
@@ -24,17 +23,26 @@ def labels(y: FloatArray) -> Array:
     return whole if np.array_equal(whole, y) else y
 
 
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    """Names and values in two columns, never cut."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        console().print(f"{name:<{width}}  {value}", markup=False, soft_wrap=True)
+
+
 def describe_fit(model: Any, results: list[Result], output: Path) -> None:
     """The certificate, the status and where the model went."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in certificate_rows(model):
-        table.add_row(name, value)
-    table.add_row("steps", f"{model.n_iter_}")
-    table.add_row("seconds", f"{sum(result.trace[-1].seconds for result in results if result.trace):.2f}")
     worst = next((result for result in results if result.status is not Status.CONVERGED), results[0])
-    table.add_row("status", worst.message)
-    table.add_row("model", str(output))
-    console().print(table)
+    seconds = sum(result.trace[-1].seconds for result in results if result.trace)
+    print_rows(
+        [
+            *certificate_rows(model),
+            ("steps", f"{model.n_iter_}"),
+            ("seconds", f"{seconds:.2f}"),
+            ("status", worst.message),
+            ("model", str(output)),
+        ]
+    )
 
 
 def certificate_rows(model: Any) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ def trace(
     for name, rows in runs.items():
         if not rows:
             raise DataError(f"{name} holds no row of a trace")
-        console().print(f"{name}: {describe(rows[-1])}  {rows[-1].seconds:.2f} s")
+        console().print(f"{name}: {describe(rows[-1])}  {rows[-1].seconds:.2f} s", soft_wrap=True)
     if plot is not None:
         from undercut.plotting import plot_convergence  # matplotlib is slow to import
 

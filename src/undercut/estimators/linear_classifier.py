@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from undercut.arrays import Array, FloatArray
+from undercut.errors import DataError
 from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, SquaredHinge
 from undercut.solvers import Solver
@@ -67,7 +69,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
-        "class_weight": [dict, str, None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _losses: ClassVar[dict[str, type[Loss]]] = {
         "hinge": Hinge,
@@ -113,7 +115,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            raise ValueError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
+            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
         if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
             start = None
         weight = self._weights(X, y, codes, sample_weight)

@@ -1,0 +1,210 @@
+"""The command line as a user types it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes, load_iris
+from sklearn.preprocessing import scale
+
+from undercut import LinearClassifier, load_model
+from undercut.cli import main
+from undercut.trace import read_trace
+
+
+@pytest.fixture
+def undercut(monkeypatch, capsys):
+    """Run a command; its exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["undercut", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def cancer(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "cancer.svm"
+    dump_svmlight_file(scale(X), np.where(y == 1, 1, -1), str(path), zero_based=False)
+    return path
+
+
+@pytest.fixture
+def model(cancer, undercut, tmp_path):
+    assert undercut("train", cancer, "-o", tmp_path / "model.uc", "-q") == (0, "", "")
+    return tmp_path / "model.uc"
+
+
+def test_train_prints_the_certificate_and_saves_what_python_would_fit(cancer, undercut, tmp_path):
+    code, out, _ = undercut("train", cancer, "--loss", "hinge", "--lambda", "1e-3", "--output", tmp_path / "m.uc")
+    assert code == 0
+    X, y = load_breast_cancer(return_X_y=True)
+    same = LinearClassifier(lam=1e-3).fit(scale(X), y)
+    saved = load_model(tmp_path / "m.uc")
+    np.testing.assert_allclose(saved.coef_, same.coef_, atol=1e-4)
+    assert f"{saved.objective_:.6g}"[:6] in out
+    for word in ("objective", "lower bound", "gap", "converged", "m.uc"):
+        assert word in out
+
+
+def test_train_writes_a_trace_that_trace_reads_and_plots(cancer, undercut, tmp_path):
+    undercut("train", cancer, "-o", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
+    rows = read_trace(tmp_path / "run.jsonl")
+    assert rows[-1].objective == load_model(tmp_path / "m.uc").objective_
+    code, out, _ = undercut("trace", tmp_path / "run.jsonl", "--plot", tmp_path / "run.png")
+    assert code == 0
+    assert f"step {rows[-1].step}" in out
+    assert (tmp_path / "run.png").stat().st_size > 1000
+
+
+def test_several_classes_get_a_trace_each(undercut, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X, y, str(tmp_path / "iris.svm"), zero_based=False)
+    code, _, _ = undercut("train", tmp_path / "iris.svm", "-o", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
+    assert code == 0
+    assert all(read_trace(tmp_path / f"run-{label}.jsonl") for label in (0, 1, 2))
+
+
+def test_predict_and_evaluate_agree(cancer, model, undercut, tmp_path):
+    code, out, _ = undercut("predict", model, cancer)
+    assert code == 0
+    labels = np.array(out.split(), dtype=int)
+    _, y = load_breast_cancer(return_X_y=True)
+    accuracy = np.mean(labels == np.where(y == 1, 1, -1))
+    code, out, _ = undercut("evaluate", model, cancer)
+    assert code == 0
+    assert f"{accuracy:.6g}" in out
+    assert "ROC area" in out
+    undercut("predict", model, cancer, "--scores", "-o", tmp_path / "scores.txt")
+    assert ((np.loadtxt(tmp_path / "scores.txt") > 0) == (labels > 0)).all()
+
+
+def test_regression_by_the_loss_alone(undercut, tmp_path):
+    X, y = load_diabetes(return_X_y=True)
+    dump_svmlight_file(X, y, str(tmp_path / "diabetes.svm"), zero_based=False)
+    code, _, _ = undercut("train", tmp_path / "diabetes.svm", "--loss", "absolute", "-o", tmp_path / "m.uc")
+    assert code == 0
+    code, out, _ = undercut("evaluate", tmp_path / "m.uc", tmp_path / "diabetes.svm")
+    assert code == 0
+    assert "R2" in out
+    code, _, err = undercut("predict", tmp_path / "m.uc", tmp_path / "diabetes.svm", "--scores")
+    assert code == 1
+    assert "classifiers" in err
+
+
+def test_ending_early_exits_with_3_and_start_continues(cancer, undercut, tmp_path):
+    common = ("train", cancer, "--lambda", "1e-6", "-o", tmp_path / "m.uc")
+    code, out, _ = undercut(*common, "--max-steps", "5")
+    assert code == 3
+    assert "raise max_steps" in out
+    before = load_model(tmp_path / "m.uc").objective_
+    code, _, _ = undercut(*common, "--start", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
+    assert code == 0
+    assert read_trace(tmp_path / "run.jsonl")[0].objective == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--loss", "hing"], 2, "--loss must be one of hinge"),
+        (["--lambda", "0"], 2, "lam"),
+        (["--lambda", "abc"], 2, "--lambda"),
+        (["--lamda", "1"], 2, "No such option"),
+        (["--solver", "bundle"], 2, "solver"),
+        (["--class-weight", "even"], 2, "--class-weight must be balanced"),
+        (["--loss", "squared", "--class-weight", "balanced"], 2, "classification"),
+        (["--start", "none.uc"], 1, "none.uc"),
+        (["--output", "no/such/folder/model.uc"], 1, "no/such/folder/model.uc"),
+        (["--n-features", "3"], 1, "cancer.svm:1:"),
+    ],
+)
+def test_a_wrong_option_is_named(cancer, undercut, options, code, message):
+    ended, _, err = undercut("train", cancer, *options)
+    assert ended == code
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("+1 1:0.5\n-1 1:x\n", "bad.svm:2:"),
+        ("+1 1:0.5\n+1 1:1\n", "at least 2 classes"),
+        ("", "bad.svm"),
+        ("1 1:nan\n-1 1:1\n", "bad.svm:1:"),
+    ],
+)
+def test_a_bad_file_is_one_line_on_standard_error(undercut, tmp_path, text, message):
+    (tmp_path / "bad.svm").write_text(text)
+    code, out, err = undercut("train", tmp_path / "bad.svm", "-o", tmp_path / "m.uc")
+    assert (code, out) == (1, "")
+    assert message in err
+    assert not (tmp_path / "m.uc").exists()
+
+
+def test_a_missing_file_and_a_wrong_model_say_so(cancer, undercut, tmp_path):
+    assert undercut("train", tmp_path / "none.svm")[0] == 1
+    code, _, err = undercut("evaluate", cancer, cancer)
+    assert code == 1
+    assert "not a model file" in err
+
+
+def test_unknown_labels_and_features_are_refused_at_evaluation(model, undercut, tmp_path):
+    (tmp_path / "other.svm").write_text("7 1:1\n")
+    code, _, err = undercut("evaluate", model, tmp_path / "other.svm")
+    assert code == 1
+    assert "[-1, 1]; got 7" in err
+    (tmp_path / "wide.svm").write_text("1 31:1\n")
+    code, _, err = undercut("predict", model, tmp_path / "wide.svm")
+    assert code == 1
+    assert "wide.svm:1:" in err
+
+
+def test_help_names_every_command(undercut):
+    code, out, _ = undercut("--help")
+    assert code == 0
+    for command in ("train", "predict", "evaluate", "trace", "demo"):
+        assert command in out
+
+
+def test_demo_trains_certifies_and_plots(undercut, tmp_path):
+    code, out, _ = undercut("demo", "--plot", tmp_path / "plot.png")
+    assert code == 0
+    assert "LIBLINEAR" in out
+    assert "No w has an objective below" in out
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 300))
+    dump_svmlight_file(X, np.where(rng.random(20_000) < 0.5, 1, -1), str(tmp_path / "noise.svm"), zero_based=False)
+    command = [sys.executable, "-c", "from undercut.cli import main; main()", "train", str(tmp_path / "noise.svm")]
+    command += ["--lambda", "1e-9", "--gap", "1e-9", "--no-intercept", "-o", str(tmp_path / "m.uc")]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while "/noise.svm" in _open_files(run.pid, deadline) or time.monotonic() < deadline - 110:
+        time.sleep(0.2)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 130, err
+    assert "stopped" in out
+    assert load_model(tmp_path / "m.uc").coef_.any()
+
+
+def _open_files(pid, deadline):
+    """The files a process has open, which tells whether it still reads its data."""
+    folder = f"/proc/{pid}/fd"
+    if time.monotonic() > deadline or not os.path.isdir(folder):
+        return ""
+    return " ".join(os.path.realpath(os.path.join(folder, name)) for name in os.listdir(folder))
