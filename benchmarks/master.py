@@ -69,9 +69,9 @@ class Recorder:
                 copies = H[np.ix_(live, live)], b[live], tol, start, self_.alpha[live]
                 self.problems.append(Problem(*copies, self.seconds[-1]))
 
-        def counted(H: np.ndarray, b: np.ndarray) -> np.ndarray:
+        def counted(*args: np.ndarray) -> np.ndarray:
             self.n_fallbacks += 1
-            return interior_point(H, b)
+            return interior_point(*args)
 
         self._patches = [patch.object(Master, "solve", timed), patch.object(master, "_interior_point", counted)]
         for each in self._patches:

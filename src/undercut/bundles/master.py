@@ -38,43 +38,65 @@ class Master:
         self.alpha[:] = alpha
         self._size = 0
 
+    def forget(self, slots: Array) -> None:
+        """Some slots will hold other planes: they lose their weight, and the factor is rebuilt if it knew them."""
+        self.alpha[slots] = 0.0
+        if np.isin(slots, self._support[: self._size]).any():
+            self._size = 0
+
     def solve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
-        residual = self._pivot(H, b, live, tol) if self._size else np.inf
-        if residual > tol:
-            self._refactor(H, b, live)
-            residual = self._pivot(H, b, live, tol)
-        if residual > tol:
-            other = _interior_point(H[np.ix_(live, live)], b[live])
-            if _dual(H, b, live, other) > _dual(H, b, live, self.alpha[live]):
-                self.alpha[live] = other
-                self._refactor(H, b, live)
+        if self._size and self._pivot(H, b, live, tol) <= tol:
+            return
+        self._refactor(H, b, live)
+        if not self._pivot(H, b, live, tol) <= tol:
+            self._start_over(H, b, live, tol)
+
+    def _start_over(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
+        """The interior point solution, and pivots from there; the best of all is kept."""
+        candidates = [self.alpha.copy()]
+        self.alpha[live] = _interior_point(H[np.ix_(live, live)], b[live], self.alpha[live])
+        candidates.append(self.alpha.copy())
+        self._refactor(H, b, live)
+        self._pivot(H, b, live, tol)
+        candidates.append(self.alpha.copy())
+        best = max(candidates, key=lambda alpha: _dual(H, b, live, alpha[live]))
+        if best is not candidates[-1]:
+            self.reset(best)
 
     def _pivot(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> float:
         self._size, residual, _ = solve_warm(
             H, b, live, self.alpha, self._support, self._size, self._factor, self._p, self._q, self._shift, tol,
             MAX_PIVOTS_PER_PLANE * live.size,
         )  # fmt: skip
-        self.alpha /= self.alpha.sum()
+        total = float(self.alpha.sum())
+        if not 0.0 < total < np.inf:  # rounding has destroyed the factor
+            self.reset(np.eye(1, self.alpha.size, live[0]).ravel())
+            return np.inf
+        self.alpha /= total
         return float(residual)
 
     def _refactor(self, H: FloatArray, b: FloatArray, live: Array) -> None:
         largest = float(H[live, live].max())
         self._shift = largest if largest > 0.0 else 1.0
         self._size = refactor(H, b, self.alpha, self._support, self._factor, self._p, self._q, self._shift)
+        self.alpha /= self.alpha.sum()
 
 
 def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float:
     return float(alpha @ (b[live] - 0.5 * (H[np.ix_(live, live)] @ alpha)))
 
 
-def _interior_point(H: FloatArray, b: FloatArray) -> FloatArray:
-    n, scale = b.size, max(float(H.diagonal().max()), float(np.abs(b).max()), 1e-300)
+def _interior_point(H: FloatArray, b: FloatArray, start: FloatArray) -> FloatArray:
+    """PIQP's solution, in units of the value at ``start``, made feasible."""
+    n, scale = b.size, float(start @ (np.abs(b) + H @ start)) or float(np.abs(b).max()) or 1.0
     solver = piqp.DenseSolver()
-    solver.settings.eps_abs = 1e-13
-    solver.settings.eps_rel = 0.0
+    settings = solver.settings
+    settings.eps_abs = settings.eps_duality_gap_abs = 1e-13
+    settings.eps_rel = settings.eps_duality_gap_rel = 0.0
+    settings.check_duality_gap = True
     solver.setup(H / scale, -b / scale, np.ones((1, n)), np.ones(1), None, None, None, np.zeros(n), None)
     solver.solve()
     alpha = np.nan_to_num(np.maximum(solver.result.x, 0.0))
     total = float(alpha.sum())
-    return alpha / total if total > 0.0 else np.full(n, 1.0 / n)
+    return alpha / total if 0.0 < total < np.inf else start

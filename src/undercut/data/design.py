@@ -5,7 +5,7 @@ Data may be float32 or float64 and CSR indices int32 or int64; scores and gradie
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,19 @@ from undercut.errors import DataError
 from undercut.kernels import csr
 
 BLOCK_BYTES = 2**21  # float32 rows widened at a time: small enough for the cache
+
+
+class Rows(NamedTuple):
+    """Row i is ``values[start : stop]`` at ``columns[start - offset : stop - offset]``, then ``constant``.
+
+    CSR: start and stop from ``indptr``, offset 0.  Dense: start ``i * columns.size``, which is the offset too.
+    """
+
+    dense: bool
+    indptr: Array
+    columns: Array
+    values: Array
+    constant: float
 
 
 class Design(Protocol):
@@ -32,6 +45,12 @@ class Design(Protocol):
     def weighted_gram(self, g: FloatArray) -> FloatArray:
         """``X' diag(g) X``, dense, for non-negative g."""
 
+    def take(self, rows: Array) -> Design:
+        """The design of some of the rows."""
+
+    def rows(self) -> Rows:
+        """How a loop finds the entries of a row."""
+
 
 class DenseDesign(Design):
     """Rows of float64, multiplied by BLAS."""
@@ -39,6 +58,19 @@ class DenseDesign(Design):
     def __init__(self, X: Array) -> None:
         self.X = X
         self.shape = X.shape
+
+    @override
+    def take(self, rows: Array) -> Design:
+        return type(self)(self.X[rows])
+
+    @override
+    def rows(self) -> Rows:
+        values = np.ascontiguousarray(self.X).reshape(-1)
+        return Rows(True, np.zeros(1, np.int32), np.arange(self.shape[1], dtype=np.int32), values, 0.0)
+
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        return sum_of_grams(self.X, g)
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
@@ -50,17 +82,12 @@ class DenseDesign(Design):
         with all_threads(self.X.size):
             return g @ self.X
 
-    @override
-    def weighted_gram(self, g: FloatArray) -> FloatArray:
-        return sum_of_grams(self.X, g)
 
-
-class NarrowDesign(Design):
+class NarrowDesign(DenseDesign):
     """Rows of float32, widened block by block so that BLAS adds in float64."""
 
     def __init__(self, X: Array) -> None:
-        self.X = X
-        self.shape = X.shape
+        super().__init__(X)
         self._blocks = row_blocks(X)
 
     @override
@@ -74,17 +101,22 @@ class NarrowDesign(Design):
             out += g[rows] @ self.X[rows].astype(np.float64)
         return out
 
-    @override
-    def weighted_gram(self, g: FloatArray) -> FloatArray:
-        return sum_of_grams(self.X, g)
-
 
 class SparseDesign(Design):
     """CSR rows, multiplied by compiled loops that skip samples without a gradient."""
 
     def __init__(self, X: Any) -> None:
+        self.X = X
         self.shape = X.shape
         self._parts = (X.indptr, X.indices, X.data)
+
+    @override
+    def take(self, rows: Array) -> Design:
+        return SparseDesign(self.X[rows])
+
+    @override
+    def rows(self) -> Rows:
+        return Rows(False, *self._parts, 0.0)
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
@@ -105,6 +137,35 @@ class SparseDesign(Design):
         return out
 
 
+class WithConstant(Design):
+    """Another design with a constant feature 1 behind its last column, which is not stored."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self.shape = (design.shape[0], design.shape[1] + 1)
+
+    @override
+    def matvec(self, w: FloatArray) -> FloatArray:
+        return np.asarray(self.design.matvec(w[:-1]) + w[-1])
+
+    @override
+    def rmatvec(self, g: FloatArray) -> FloatArray:
+        return np.append(self.design.rmatvec(g), g.sum())
+
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        mixed = self.design.rmatvec(g)[:, None]
+        return np.block([[self.design.weighted_gram(g), mixed], [mixed.T, np.array([[g.sum()]])]])
+
+    @override
+    def take(self, rows: Array) -> Design:
+        return WithConstant(self.design.take(rows))
+
+    @override
+    def rows(self) -> Rows:
+        return self.design.rows()._replace(constant=1.0)
+
+
 def row_blocks(X: Array) -> list[slice]:
     """Slices of rows that fit in the cache once they are float64."""
     rows = max(1, BLOCK_BYTES // (8 * max(1, X.shape[1])))
@@ -123,6 +184,8 @@ def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
 
 def as_design(X: Any) -> Design:
     """Wrap a dense array or any SciPy sparse matrix; ``DataError`` unless it is 2-d, real and finite."""
+    if isinstance(X, (DenseDesign, SparseDesign, WithConstant)):
+        return X
     sparse = sp.issparse(X)
     X = X.tocsr() if sparse else np.asarray(X)
     if X.ndim != 2:

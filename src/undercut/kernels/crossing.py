@@ -26,6 +26,7 @@ def crossing(kinks, jumps, slope, curvature, low):
     if slope + curvature * low >= 0.0:
         return low
     n = kinks.size
+    lower, upper = -math.inf, math.inf  # sums in another order must not lose the bracket to rounding
     while n > SMALL:
         left, right = _guess_bracket(kinks[:n], jumps[:n], slope, curvature)
         below, inside = 0.0, 0.0
@@ -35,19 +36,23 @@ def crossing(kinks, jumps, slope, curvature, low):
             elif kinks[i] <= right:
                 inside += jumps[i]
         if slope + curvature * left + below >= 0.0:
+            upper = left
             n = _keep(kinks, jumps, n, -math.inf, left, False)
         elif slope + curvature * right + below + inside < 0.0:
             slope += below + inside
+            lower = right
             n = _keep(kinks, jumps, n, right, math.inf, False)
         elif left == right:
             return max(left, low)
         else:
             kept = _keep(kinks, jumps, n, left, right, True)
+            lower, upper = max(lower, left), min(upper, right)
             slope += below
             if kept == n:
                 break
             n = kept
-    return _crossing_sorted(kinks[:n], jumps[:n], slope, curvature, low)
+    t = _crossing_sorted(kinks[:n], jumps[:n], slope, curvature, low)
+    return max(low, min(upper, max(lower, t)))
 
 
 @njit(cache=True)

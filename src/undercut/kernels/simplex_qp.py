@@ -18,23 +18,31 @@ FAST = {"reassoc", "contract"}  # lets sums be vectorized; NaN and signed zero k
 DUST = 1e-14  # a weight below this leaves the support
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots):
     """Improve a feasible ``alpha`` in place until ``alpha'g - min g <= tol`` for the gradient ``g = H alpha - b``.
 
     ``live`` lists the slots in use, ``support[:size]`` those with weight.  Returns (size, residual, pivots).
     """
     residual, pivots = math.inf, 0
+    for i in range(size):  # b may have changed since the last problem
+        value = b[support[i]]
+        for k in range(i):
+            value -= L[i, k] * p[k]
+        p[i] = value / L[i, i]
     while True:
         size, pivots = _to_hull_minimum(alpha, support, size, L, p, q, pivots)
         entering, residual = _most_violated(H, b, live, alpha, support, size)
         if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0:
             return size, residual, pivots
+        alpha[entering] = DUST  # it has weight from now on, if only dust
         size = _enter(H, b, alpha, support, size, L, p, q, shift, entering)
         pivots += 1
+        if alpha[entering] == 0.0:  # no better than the support after all: the violation is rounding
+            return size, residual, pivots
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def _most_violated(H, b, live, alpha, support, size):
     """The plane highest above the model at its minimizer, and the duality gap of ``alpha``."""
     level, lowest, at, top = 0.0, math.inf, live[0], live[-1] + 1
@@ -48,7 +56,7 @@ def _most_violated(H, b, live, alpha, support, size):
     return at, level - lowest
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
     """Walk to the minimizer on the affine hull of the support; a weight that would turn negative leaves it."""
     while True:
@@ -72,25 +80,29 @@ def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
         pivots += 1
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def _enter(H, b, alpha, support, size, L, p, q, shift, j):
-    """Append plane ``j`` to the support, first making room where it is an affine combination of the others."""
+    """Append plane ``j`` to the support; while it is an affine combination of the support, trade weight first.
+
+    Weight moves to whichever of the two, ``j`` or the combination, is higher, until a plane is spent.
+    """
     row = L[size]
     while True:
         own = H[j, j] + shift
+        pivot = own
         for i in range(size):
             value = H[j, support[i]] + shift
             for k in range(i):
                 value -= row[k] * L[i, k]
             row[i] = value / L[i, i]
-        pivot = own
-        for i in range(size):
             pivot -= row[i] * row[i]
         if pivot > DEPENDENT * own or size == 0:
             break
-        size = _exchange(alpha, support, size, L, p, q, row, j)
+        size = _trade(b, alpha, support, size, L, p, q, row, j)
+        if alpha[j] <= 0.0:
+            return size
         row = L[size]
-    pivot = math.sqrt(pivot)
+    pivot = math.sqrt(pivot) if pivot > 0.0 else 1.0
     L[size, size] = pivot
     pj, qj = b[j], 1.0
     for i in range(size):
@@ -100,25 +112,33 @@ def _enter(H, b, alpha, support, size, L, p, q, shift, j):
     return size + 1
 
 
-@njit(cache=True, fastmath=FAST)
-def _exchange(alpha, support, size, L, p, q, row, j):
-    """Shift weight from the combination that equals plane ``j`` to ``j`` until one of its planes is spent."""
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def _trade(b, alpha, support, size, L, p, q, row, j):
+    """Move weight between plane ``j`` and the equal combination x of the support, towards the higher one."""
     x = row[:size].copy()
     _solve_upper(L, x, size)
-    step, blocking = math.inf, 0
+    rise = b[j]
     for i in range(size):
-        if x[i] > 0.0 and alpha[support[i]] < step * x[i]:
-            step, blocking = alpha[support[i]] / x[i], i
+        rise -= x[i] * b[support[i]]
+    gain = 1.0 if rise > 0.0 else -1.0
+    step, blocking = math.inf if gain > 0.0 else alpha[j], -1
+    for i in range(size):
+        if gain * x[i] > 0.0 and alpha[support[i]] < step * gain * x[i]:
+            step, blocking = alpha[support[i]] / (gain * x[i]), i
     if step == math.inf:
-        step = 0.0
+        step, blocking = 0.0, size - 1
     for i in range(size):
-        alpha[support[i]] = max(0.0, alpha[support[i]] - step * x[i])
-    alpha[j] += step
+        alpha[support[i]] = max(0.0, alpha[support[i]] - gain * step * x[i])
+    alpha[j] += gain * step
+    if blocking < 0:
+        alpha[j] = 0.0
+        return size
+    alpha[j] = max(alpha[j], DUST)
     alpha[support[blocking]] = 0.0
     return _leave(support, size, L, p, q, blocking)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def _solve_upper(L, x, size):
     """``x <- L^-T x``, by columns of L' = rows of L."""
     for i in range(size - 1, -1, -1):
@@ -129,7 +149,7 @@ def _solve_upper(L, x, size):
             x[k] -= row[k] * value
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def _leave(support, size, L, p, q, at):
     """Delete position ``at`` of the support; Givens rotations restore the triangle and carry p and q along."""
     for i in range(at, size - 1):
@@ -150,18 +170,12 @@ def _leave(support, size, L, p, q, at):
     return last
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def refactor(H, b, alpha, support, L, p, q, shift):
-    """Factor the support of ``alpha`` from scratch, largest weights first; the size of the support.
-
-    A plane that is an affine combination of the ones before it hands its weight to them.
-    """
+    """Factor the support of ``alpha`` from scratch, largest weights first; the size of the support."""
     size = 0
     for j in np.argsort(-alpha):
         if alpha[j] <= 0.0:
             break
-        weight = alpha[j]
-        alpha[j] = 0.0
         size = _enter(H, b, alpha, support, size, L, p, q, shift, j)
-        alpha[j] += weight
     return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,8 @@ class SquaredHinge(SmoothLoss):
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         slack = np.maximum(0.0, 1.0 - y * scores)
-        return slack**2, -2.0 * y * slack
+        with np.errstate(over="ignore"):
+            return slack**2, -2.0 * y * slack
 
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
@@ -64,7 +66,7 @@ class HuberHinge(SmoothLoss):
     width: float = 0.5
 
     def __post_init__(self) -> None:
-        require(self.width > 0.0, "`width` must be positive", self.width)
+        require(0.0 < self.width < math.inf, "`width` must be positive and finite", self.width)
 
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:

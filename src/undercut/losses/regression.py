@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,8 @@ class Squared(SmoothLoss):
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         residual = scores - y
-        return 0.5 * residual**2, residual
+        with np.errstate(over="ignore"):
+            return 0.5 * residual**2, residual
 
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
@@ -63,7 +65,7 @@ class EpsilonInsensitive(PiecewiseLinearLoss):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        require(self.epsilon >= 0.0, "`epsilon` must be non-negative", self.epsilon)
+        require(0.0 <= self.epsilon < math.inf, "`epsilon` must be non-negative and finite", self.epsilon)
 
     @override
     def pieces(self, y: FloatArray) -> Pieces:
@@ -107,7 +109,7 @@ class Huber(SmoothLoss):
     width: float = 1.35
 
     def __post_init__(self) -> None:
-        require(self.width > 0.0, "`width` must be positive", self.width)
+        require(0.0 < self.width < math.inf, "`width` must be positive and finite", self.width)
 
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -66,13 +66,12 @@ class L2(QuadraticRegularizer):
 
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
-        step = z / self.lam if self.weights is None else z / (self.lam * self.weights**2)
+        step = self._unscaled(z)
         return step if self.center is None else self.center + step
 
     @override
     def dual_inner(self, A: FloatArray, a: FloatArray) -> FloatArray:
-        scaled = a / self.lam if self.weights is None else a / (self.lam * self.weights**2)
-        return A @ scaled
+        return A @ self._unscaled(a)
 
     @override
     def at_center(self, a: FloatArray) -> float:
@@ -82,6 +81,11 @@ class L2(QuadraticRegularizer):
     def along(self, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
         scaled = direction if self.weights is None else direction * self.weights
         return float(self.gradient(w) @ direction), self.lam * float(scaled @ scaled)
+
+    def _unscaled(self, z: FloatArray) -> FloatArray:
+        """``M^-1 z``; infinite where that overflows."""
+        with np.errstate(over="ignore"):
+            return z / self.lam if self.weights is None else z / (self.lam * self.weights**2)
 
     def _shifted(self, w: FloatArray) -> FloatArray:
         return w if self.center is None else w - self.center

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.arrays import Array, FloatArray
 from undercut.errors import NonfiniteError
 
 
@@ -24,8 +24,9 @@ class Cut:
     value: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and math.isfinite(self.b)):
-            raise NonfiniteError(f"the value of the risk is {self.value}")
+        for name, number in (("value of the risk", self.value), ("offset of the plane", self.b)):
+            if not math.isfinite(number):
+                raise NonfiniteError(f"the {name} is {number}")
         if not np.isfinite(self.a).all():
             raise NonfiniteError(f"the subgradient of the risk is not finite at parameter {_first_bad(self.a)}")
 
@@ -81,3 +82,14 @@ class SmoothRisk(LineRisk, Protocol):
 
     def hessian(self, w: FloatArray) -> FloatArray:
         """The second derivatives at w, an n_params x n_params matrix."""
+
+
+@runtime_checkable
+class BatchedRisk(Risk, Protocol):
+    """A risk that is a mean over samples: what online solvers need."""
+
+    n_samples: int
+    is_batched: bool
+
+    def batch(self, rows: Array) -> Risk:
+        """The mean over some of the samples, scaled so that its expectation over uniform rows is R."""

@@ -100,6 +100,8 @@ def _between(low: _Sample, high: _Sample, curvature: float) -> float:
     """Where the lower model of F inside the bracket is smallest."""
     meet = _meet(low, high, curvature)
     if not low.t < meet < high.t:
+        if curvature > 0.0 and math.isfinite(low.value) and math.isfinite(high.value):  # both ends on one parabola
+            return min(max(low.t - low.slope / curvature, low.t), high.t)
         return low.t + (0.1 if high.value == math.inf else 0.5) * (high.t - low.t)
     from_low = low.t - low.slope / curvature if curvature > 0.0 else math.inf
     from_high = high.t - high.slope / curvature if curvature > 0.0 else -math.inf
@@ -123,5 +125,5 @@ def _still_to_gain(low: _Sample, high: _Sample, curvature: float) -> float:
     if not (math.isfinite(low.value) and math.isfinite(high.value)):
         return math.inf
     t = _between(low, high, curvature)
-    lowest = max(end.value + end.slope * (t - end.t) + 0.5 * curvature * (t - end.t) ** 2 for end in (low, high))
+    lowest = min(end.value + end.slope * (t - end.t) + 0.5 * curvature * (t - end.t) ** 2 for end in (low, high))
     return min(low.value, high.value) - lowest

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
-from undercut.data.design import as_design
+from undercut.arrays import Array, FloatArray
+from undercut.data.design import Design, as_design
 from undercut.errors import DataError, NonfiniteError
 from undercut.losses import Loss, SmoothLoss
-from undercut.risks.base import Cut, Line, SmoothRisk
+from undercut.risks.base import BatchedRisk, Cut, Line, Risk, SmoothRisk
 from undercut.risks.scores import Evaluation, mean_loss
 
 
-class LinearRisk(SmoothRisk):
+class LinearRisk(SmoothRisk, BatchedRisk):
     """``R(w) = sum_i weight_i l(y_i, <w, x_i>)``, the weights scaled to sum to one.
 
     With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, <w, x_i> + b)``: the intercept is not penalized, is found
@@ -32,19 +31,23 @@ class LinearRisk(SmoothRisk):
     is_convex = True
 
     def __init__(self, X: Any, y: Any, loss: Loss, sample_weight: Any = None, fit_intercept: bool = False) -> None:
-        self.design = as_design(X)
-        self.fit_intercept = fit_intercept
-        n, self.n_params = self.design.shape
-        y = np.asarray(y, dtype=np.float64)
+        design = as_design(X)
+        n = design.shape[0]
+        y = _real(y)
         if n == 0 or y.shape != (n,):
             raise DataError(
-                f"y must have one target per row of X, and at least one; got shapes {y.shape} and {X.shape}"
+                f"y must have one target per row of X, and at least one; got shapes {y.shape} and {design.shape}"
             )
         loss.check_target(y)
-        weight = _normalized(sample_weight, n)
+        self._set(design, y, loss, _normalized(sample_weight, n), fit_intercept)
+
+    def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
+        self.design, self.y, self.loss, self.weight, self.fit_intercept = design, y, loss, weight, fit_intercept
+        self.n_samples, self.n_params = design.shape
         self.mean_loss = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
-        self.lower_bound = float(weight @ loss.infimum(y))
+        self.lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
         self.is_smooth = isinstance(loss, SmoothLoss)
+        self.is_batched = not fit_intercept  # the best intercept depends on all samples
 
     @override
     def value(self, w: FloatArray) -> float:
@@ -70,6 +73,13 @@ class LinearRisk(SmoothRisk):
             hessian -= np.outer(mixed, mixed) / total
         return hessian
 
+    @override
+    def batch(self, rows: Array) -> Risk:
+        part = LinearRisk.__new__(LinearRisk)
+        weight = self.weight[rows] * (self.n_samples / len(rows))
+        part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
+        return part
+
     def intercept(self, w: FloatArray) -> float:
         """The b that minimizes the risk at w; 0 without ``fit_intercept``."""
         return self.mean_loss.evaluate(self.design.matvec(w)).intercept
@@ -81,13 +91,20 @@ class LinearRisk(SmoothRisk):
         return Cut(self.design.rmatvec(at.slopes), at.value - float(at.slopes @ scores), at.value)
 
 
-@dataclass(frozen=True)
 class LinearLine(Line):
     """R along a line: two vectors of scores are all it takes."""
 
-    risk: LinearRisk
-    scores: FloatArray
-    rise: FloatArray  # X direction
+    def __init__(self, risk: LinearRisk, scores: FloatArray, rise: FloatArray) -> None:
+        self.risk, self.scores, self.rise = risk, scores, rise  # X w and X direction
+        self._last = 0.0, scores
+
+    def _scores_at(self, t: float) -> FloatArray:
+        """The scores at t, kept for the next question about the same t."""
+        if t != self._last[0]:
+            scores = t * self.rise
+            scores += self.scores
+            self._last = t, scores
+        return self._last[1]
 
     @override
     def minimizer(self, slope: float, curvature: float) -> float:
@@ -95,16 +112,23 @@ class LinearLine(Line):
 
     @override
     def value(self, t: float) -> float:
-        return self.risk.mean_loss.evaluate(self.scores + t * self.rise).value
+        return self.risk.mean_loss.evaluate(self._scores_at(t)).value
 
     @override
     def cut(self, t: float) -> Cut:
-        scores = self.scores + t * self.rise
+        scores = self._scores_at(t)
         return self.risk.plane(scores, self.risk.mean_loss.evaluate(scores))
 
     @override
     def turn(self, t: float, direction: FloatArray) -> Line:
-        return LinearLine(self.risk, self.scores + t * self.rise, self.risk.design.matvec(direction))
+        return LinearLine(self.risk, self._scores_at(t), self.risk.design.matvec(direction))
+
+
+def _real(y: Any) -> FloatArray:
+    y = np.asarray(y)
+    if y.dtype.kind not in "fiub":
+        raise DataError(f"y must hold real numbers; got dtype {y.dtype}")
+    return np.asarray(y, dtype=np.float64)
 
 
 def _normalized(sample_weight: Any, n: int) -> FloatArray:

@@ -25,6 +25,9 @@ from undercut.risks.line import Point, minimize_convex
 
 LINE_ACCURACY = 1e-3  # a line search ends where the slope has fallen to this share of its start
 
+BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
+MAX_RESTARTS = 30
+
 
 class Evaluation(NamedTuple):
     """phi at some scores."""
@@ -80,8 +83,8 @@ class FreePiecewise(FixedPiecewise):
         left, kinks, jumps = self.pieces
         piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
         b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
-        if b == math.inf:  # the slopes add up to zero only beyond the last kink, and rounding hides it
-            b = float((kinks - scores).max())
+        if not math.isfinite(b):  # every b beyond the first or the last kink is best, or rounding says so
+            b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
         slopes = np.empty_like(scores)
         value = piecewise.at_intercept(left, kinks, jumps, self.weight, scores, b, slopes)
         return Evaluation(value, slopes, b)
@@ -100,10 +103,12 @@ class Fixed(MeanLoss):
 
     def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
         self.loss, self.y, self.weight = loss, y, weight
+        self._unused = np.flatnonzero(weight == 0.0)  # may overflow without counting
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
         values, slopes = self.loss.value_slope(self.y, scores)
+        values[self._unused] = slopes[self._unused] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
 
@@ -111,8 +116,10 @@ class Fixed(MeanLoss):
     def bend(self, scores: FloatArray) -> FloatArray:
         if not isinstance(self.loss, SmoothLoss):
             return super().bend(scores)
+        bend = self.loss.curvature(self.y, scores)
+        bend[self._unused] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.weight * self.loss.curvature(self.y, scores)
+            return self.weight * bend
 
     @override
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
@@ -148,26 +155,38 @@ class FreeSmooth(MeanLoss):
             at = scores + t * direction
             value, slopes, b = self.evaluate(at)
             bend = self._fixed.bend(at + b)
-            total, mixed = float(bend.sum()), float(bend @ direction)
-            own = float(bend @ direction**2) - (mixed**2 / total if total > 0.0 else 0.0)
-            return Point(value, float(slopes @ direction), own)
+            with np.errstate(over="ignore", invalid="ignore"):
+                centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
+                return Point(value, float(slopes @ direction), float(bend @ centered**2))
 
         return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
 
     def _intercept(self, scores: FloatArray) -> float:
-        """The b at which the slopes sum to zero."""
-        start = scores + self._hint
-        slopes = self._fixed.evaluate(start).slopes
-        away, size = -math.copysign(1.0, slopes.sum()), float(np.abs(slopes).sum())
+        """The b at which the slopes sum to zero, up to rounding where they are taken."""
+        b = self._hint
+        for _ in range(MAX_RESTARTS):
+            slopes = self._fixed.evaluate(scores + b).slopes
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, size = float(slopes.sum()), float(np.abs(slopes).sum())
+            if abs(total) <= BALANCED * size < math.inf or math.isnan(total):
+                break
+            shift = self._shift(scores + b, -math.copysign(1.0, total), BALANCED * size)
+            if shift == 0.0:
+                break
+            b += shift
+        self._hint = b
+        return b
+
+    def _shift(self, start: FloatArray, away: float, slope_tol: float) -> float:
+        """How far b must move in direction ``away``."""
 
         def point(t: float) -> Point:
             value, slopes, _ = self._fixed.evaluate(start + away * t)
-            return Point(value, away * float(slopes.sum()), float(self._fixed.bend(start + away * t).sum()))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return Point(value, away * float(slopes.sum()), float(self._fixed.bend(start + away * t).sum()))
 
-        tol = 4e-16 * size if math.isfinite(size) else 0.0
-        b = self._hint + away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
-        self._hint = b if math.isfinite(size) else 0.0
-        return b
+        tol = slope_tol if math.isfinite(slope_tol) else 0.0
+        return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
 
 
 def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> MeanLoss:

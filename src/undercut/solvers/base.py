@@ -9,7 +9,7 @@ from undercut.arrays import FloatArray
 from undercut.errors import CapabilityError
 from undercut.regularizers import QuadraticRegularizer, Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
-from undercut.trace import Certificate, Progress
+from undercut.trace import Certificate, Progress, Status
 
 
 class State(Protocol):
@@ -32,11 +32,15 @@ class Solver(ABC, Generic[S, K, G]):
     The class attributes say what it needs, and a problem that does not offer it is refused.
     """
 
-    certificate: ClassVar[Certificate] = "global"
     needs_line: ClassVar[bool] = False
     needs_smooth: ClassVar[bool] = False
     needs_quadratic: ClassVar[bool] = True
     needs_convex: ClassVar[bool] = True
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the lower bound of a run is worth."""
+        return "global"
 
     @abstractmethod
     def init(self, risk: K, reg: G, w0: FloatArray) -> S:
@@ -45,6 +49,14 @@ class Solver(ABC, Generic[S, K, G]):
     @abstractmethod
     def step(self, risk: K, reg: G, state: S) -> S:
         """One iteration as published.  ``state`` stays valid if the step is interrupted."""
+
+    def ended(self, state: S) -> Status | None:
+        """The status with which the method itself declares the run over, ``None`` to go on."""
+        return None
+
+    def finish(self, risk: K, reg: G, state: S) -> S:
+        """The state to report once the run is over."""
+        return state
 
     def check(self, risk: Risk, reg: Regularizer) -> None:
         """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""
@@ -60,9 +72,7 @@ class Solver(ABC, Generic[S, K, G]):
                 "use CuttingPlane"
             )
         if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
-            raise CapabilityError(
-                f"{solver} needs a smooth risk with a Hessian, and {given} is none: use LineSearchBundle"
-            )
+            raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
         if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2")
 

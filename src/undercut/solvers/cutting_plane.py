@@ -48,7 +48,7 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, QuadraticRegularizer]):
     master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
 
     def __post_init__(self) -> None:
-        require(self.max_planes is None or self.max_planes >= 1, "`max_planes` must be at least 1", self.max_planes)
+        check_bundle_settings(self.max_planes, self.max_idle, self.master_accuracy)
 
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> CuttingPlaneState:
@@ -84,3 +84,10 @@ def master_tolerance(share: float, objective: float, lower_bound: float) -> floa
     """A share of the gap, or of the objective while there is no bound yet; never below rounding."""
     gap = objective - lower_bound
     return max(share * min(gap, abs(objective)), 1e-15 * abs(objective))
+
+
+def check_bundle_settings(max_planes: int | None, max_idle: int, master_accuracy: float) -> None:
+    """The domains of what every bundle method can be told."""
+    require(max_planes is None or max_planes >= 1, "`max_planes` must be at least 1", max_planes)
+    require(max_idle >= 0, "`max_idle` must be non-negative", max_idle)
+    require(0.0 <= master_accuracy < 1.0, "`master_accuracy` must be in [0, 1)", master_accuracy)

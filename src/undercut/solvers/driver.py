@@ -59,7 +59,7 @@ class Stop:
 
     def reached(self, at: Progress) -> Status | None:
         """The status a run ends with at this point, ``None`` to go on."""
-        if at.gap <= max(self.gap_abs, self.gap_rel * abs(at.objective)):
+        if math.isfinite(at.gap) and at.gap <= max(self.gap_abs, self.gap_rel * abs(at.objective)):
             return Status.CONVERGED
         limits = (
             (at.step >= self.max_steps, Status.MAX_STEPS),
@@ -138,7 +138,8 @@ class _Run:
             status = self._record(state) if math.isfinite(state.progress.objective) else None
             while status is None:
                 state = self.solver.step(risk, reg, state)
-                status = self._record(state)
+                status = self._record(state) or self.solver.ended(state)
+            state = self.solver.finish(risk, reg, state)
         except KeyboardInterrupt:
             status = Status.STOPPED
         except NonfiniteError as error:

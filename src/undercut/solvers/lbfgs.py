@@ -7,14 +7,17 @@ A single plane already bounds the optimum, and ever more tightly as the gradient
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, line_search
+from scipy.optimize._linesearch import LineSearchWarning
 from typing_extensions import override
 
 from undercut.arrays import FloatArray
+from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Risk
 from undercut.solvers.base import Solver, tighter
@@ -44,10 +47,14 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
 
     memory: int = 10
 
+    def __post_init__(self) -> None:
+        require(self.memory >= 1, "`memory` must be at least 1", self.memory)
+
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
-        progress = Progress(0, reg.value(w0) + cut.value, cut.b - reg.conjugate(-cut.a), n_evaluations=1)
+        bound = max(cut.b - reg.conjugate(-cut.a), risk.lower_bound)
+        progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 
     @override
@@ -60,8 +67,8 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         if state.moves:
             direction = -LbfgsInvHessProduct(np.array(state.moves), np.array(state.changes)).matvec(gradient)
 
-        # 2. A step that obeys the Wolfe conditions; where there is none, forget the curvature and start over.
-        t = line_search(evaluate.value, evaluate.gradient, w, direction, gradient, last.objective, maxiter=30)[0]
+        # 2. A step that obeys the Wolfe conditions if there is one; without any, forget the curvature and start over.
+        t = _step_length(evaluate, w, direction, gradient, last.objective)
         if t is None:
             progress = Progress(
                 last.step + 1, last.objective, last.lower_bound, last.n_evaluations + evaluate.count, n_cuts=0
@@ -78,6 +85,27 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         return LbfgsState(solution, new_gradient, moves, changes, progress)
 
 
+def _step_length(
+    evaluate: _Objective, w: FloatArray, direction: FloatArray, gradient: FloatArray, objective: float
+) -> float | None:
+    """SciPy's Wolfe step; where it finds none, or J overflows on the way, a step of plain sufficient decrease."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LineSearchWarning)
+        try:
+            t = line_search(evaluate.value, evaluate.gradient, w, direction, gradient, objective, maxiter=30)[0]
+        except _OverflowError:
+            t = None
+    if t is not None:
+        return float(t)
+    slope = float(gradient @ direction)
+    trials = (0.5**k for k in range(80))
+    return next((t for t in trials if evaluate.finite_value(w + t * direction) < objective + 1e-4 * t * slope), None)
+
+
+class _OverflowError(ArithmeticError):
+    """J is too large for a float."""
+
+
 class _Objective:
     """J and its gradient for SciPy, which asks for them one at a time at the same point."""
 
@@ -88,8 +116,13 @@ class _Objective:
 
     def __call__(self, w: FloatArray) -> tuple[float, FloatArray, Cut]:
         if self._last is None or not np.array_equal(self._last[0], w):
-            cut = self.risk.cut(w)
             self.count += 1
+            try:
+                cut = self.risk.cut(w)
+            except NonfiniteError as error:
+                if self.risk.value(w) == np.inf:
+                    raise _OverflowError from error
+                raise
             self._last = w.copy(), (self.reg.value(w) + cut.value, self.reg.gradient(w) + cut.a, cut)
         return self._last[1]
 
@@ -98,3 +131,10 @@ class _Objective:
 
     def gradient(self, w: FloatArray) -> FloatArray:
         return self(w)[1]
+
+    def finite_value(self, w: FloatArray) -> float:
+        """J, or infinity where it overflows."""
+        try:
+            return self(w)[0]
+        except _OverflowError:
+            return np.inf

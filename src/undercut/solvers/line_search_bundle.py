@@ -23,7 +23,7 @@ from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Line, LineRisk
 from undercut.solvers.base import Solver, tighter
-from undercut.solvers.cutting_plane import master_tolerance
+from undercut.solvers.cutting_plane import check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 
 
@@ -57,7 +57,7 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
     master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
 
     def __post_init__(self) -> None:
-        require(self.max_planes is None or self.max_planes >= 1, "`max_planes` must be at least 1", self.max_planes)
+        check_bundle_settings(self.max_planes, self.max_idle, self.master_accuracy)
         require(0.0 < self.beyond <= 1.0, "`beyond` must be in (0, 1]", self.beyond)
 
     @override

@@ -51,7 +51,8 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         line = risk.along(w0, np.zeros_like(w0))
         cut = line.cut(0.0)
-        progress = Progress(0, reg.value(w0) + cut.value, cut.b - reg.conjugate(-cut.a), n_evaluations=1)
+        bound = max(cut.b - reg.conjugate(-cut.a), risk.lower_bound)
+        progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return NewtonState(line, 0.0, w0, cut, progress)
 
     @override

@@ -1,0 +1,168 @@
+"""What does not fit together is refused before the first pass, naming the need, the lack and the remedy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.catalogue import ALL, SMOOTH, Problem
+
+from undercut import L2, CuttingPlane, DualAscent, FunctionRisk, Lbfgs, LineSearchBundle, Newton, Regularizer, minimize
+from undercut.errors import CapabilityError, ParameterError
+from undercut.solvers.driver import NEWTON_PARAMS, _resolve
+
+EVERY = [CuttingPlane(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
+every = pytest.mark.parametrize("solver", EVERY, ids=lambda solver: type(solver).__name__)
+
+
+class Linear(Regularizer):
+    """``sum w`` on the positive orthant: a regularizer that is not quadratic."""
+
+    strong_convexity = 0.0
+
+    def value(self, w):
+        return float(w.sum()) if (w >= 0.0).all() else math.inf
+
+    def conjugate(self, z):
+        return 0.0 if (z <= 1.0).all() else math.inf
+
+    def conjugate_argmax(self, z):
+        return np.zeros_like(z)
+
+
+def counting(*, convex=True):
+    """A risk that notes every evaluation."""
+    calls = []
+
+    def fun(w):
+        calls.append(w)
+        return float(w @ w), 2.0 * w
+
+    return FunctionRisk(fun, n_params=2, convex=convex), calls
+
+
+def refusal_of(risk, reg, solver):
+    with pytest.raises(CapabilityError) as refusal:
+        minimize(risk, reg, solver)
+    assert isinstance(refusal.value, TypeError)
+    return str(refusal.value)
+
+
+def test_a_line_search_needs_a_line():
+    risk, calls = counting()
+    message = refusal_of(risk, L2(1.0), LineSearchBundle())
+    assert "LineSearchBundle needs a risk with an exact line search" in message
+    assert "FunctionRisk has no `along(w, direction)`" in message
+    assert "use CuttingPlane" in message
+    assert calls == []
+
+
+@pytest.mark.parametrize("risk", [counting()[0], Problem("hinge").risk()], ids=["function", "hinge"])
+def test_newton_needs_a_smooth_risk(risk):
+    message = refusal_of(risk, L2(1.0), Newton())
+    assert "Newton needs a smooth risk with a Hessian" in message
+    assert f"{type(risk).__name__} is none" in message
+    assert "use LineSearchBundle" in message or "use CuttingPlane" in message
+
+
+def test_the_remedy_named_for_newton_is_one():
+    """A remedy that is refused in turn helps nobody."""
+    risk, _ = counting()
+    message = refusal_of(risk, L2(1.0), Newton())
+    remedies = {"LineSearchBundle": LineSearchBundle(), "CuttingPlane": CuttingPlane(), "Lbfgs": Lbfgs()}
+    named = [solver for name, solver in remedies.items() if f"use {name}" in message]
+    assert named
+    for solver in named:
+        minimize(risk, L2(1.0), solver)
+
+
+@every
+def test_a_certificate_needs_a_convex_risk(solver):
+    risk, calls = counting(convex=False)
+    message = refusal_of(risk, L2(1.0), solver)
+    assert f"{type(solver).__name__} needs a convex risk" in message
+    assert "FunctionRisk says it is not" in message
+    assert "declare the risk convex" in message
+    assert calls == []
+
+
+@every
+def test_a_master_problem_needs_a_quadratic_regularizer(solver):
+    risk = Problem("logistic").risk()
+    message = refusal_of(risk, Linear(), solver)
+    assert f"{type(solver).__name__} needs a quadratic regularizer" in message
+    assert "Linear is none" in message
+    assert "use L2" in message
+
+
+def test_no_solver_is_picked_for_a_risk_that_is_not_convex():
+    risk, calls = counting(convex=False)
+    message = refusal_of(risk, L2(1.0), "auto")
+    assert "FunctionRisk is not convex" in message
+    assert calls == []
+
+
+def test_no_solver_is_picked_for_a_regularizer_that_is_not_quadratic():
+    assert "quadratic regularizer" in refusal_of(counting()[0], Linear(), "auto")
+
+
+@pytest.mark.parametrize("solver", ["bmrm", "", CuttingPlane, None, 3])
+def test_what_is_no_solver_is_refused(solver):
+    with pytest.raises(ParameterError, match="`solver` must be 'auto'"):
+        minimize(counting()[0], L2(1.0), solver)
+
+
+@pytest.mark.parametrize("loss", ALL)
+def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
+    picked = _resolve("auto", Problem(loss).risk(), L2(1.0))
+    assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
+
+
+def test_auto_picks_a_line_search_for_many_parameters():
+    risk = Problem("logistic", d=NEWTON_PARAMS + 1).risk()
+    assert isinstance(_resolve("auto", risk, L2(1.0)), LineSearchBundle)
+
+
+def test_auto_picks_cutting_planes_for_any_other_function():
+    assert isinstance(_resolve("auto", counting()[0], L2(1.0)), CuttingPlane)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("line_search_bundle", LineSearchBundle),
+        ("cutting_plane", CuttingPlane),
+        ("dual_ascent", DualAscent),
+        ("newton", Newton),
+        ("lbfgs", Lbfgs),
+    ],
+)
+def test_a_solver_has_a_name(name, kind):
+    assert _resolve(name, Problem("logistic").risk(), L2(1.0)) == kind()
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda: CuttingPlane(max_planes=0), "`max_planes` must be at least 1; got 0"),
+        (lambda: LineSearchBundle(max_planes=0), "`max_planes` must be at least 1; got 0"),
+        (lambda: LineSearchBundle(beyond=0.0), r"`beyond` must be in \(0, 1\]; got 0.0"),
+        (lambda: LineSearchBundle(beyond=1.5), r"`beyond` must be in \(0, 1\]; got 1.5"),
+        (lambda: LineSearchBundle(beyond=math.nan), r"`beyond` must be in \(0, 1\]; got nan"),
+        (lambda: CuttingPlane(max_idle=-1), "`max_idle` must be .*; got -1"),
+        (lambda: LineSearchBundle(max_idle=-1), "`max_idle` must be .*; got -1"),
+        (lambda: CuttingPlane(master_accuracy=-0.1), "`master_accuracy` must be .*; got -0.1"),
+        (lambda: LineSearchBundle(master_accuracy=math.nan), "`master_accuracy` must be .*; got nan"),
+        (lambda: Lbfgs(memory=0), "`memory` must be .*; got 0"),
+    ],
+)
+def test_a_setting_outside_its_domain_is_refused_with_rule_and_value(make, rule):
+    with pytest.raises(ParameterError, match=rule):
+        make()
+
+
+@every
+def test_settings_cannot_change_under_a_run(solver):
+    with pytest.raises(AttributeError):
+        solver.max_planes = 3

@@ -1,0 +1,211 @@
+"""The checks we ship to users catch each mistake they promise to catch, and pass what is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.catalogue import Problem
+from undercut import L2, Cut, FunctionRisk, LinearRisk
+from undercut.risks.linear import LinearLine
+from undercut.testing import check_regularizer, check_risk
+
+N = 4
+
+
+def bowl(w):
+    return float(w @ w), 2.0 * w
+
+
+def good(**options):
+    return FunctionRisk(bowl, n_params=N, lower_bound=0.0, **options)
+
+
+def test_a_good_risk_passes():
+    check_risk(good())
+    check_risk(Problem("hinge", fit_intercept=True).risk())
+
+
+def test_a_good_risk_passes_at_every_scale():
+    for scale in (1e-3, 1.0, 100.0):
+        check_risk(good(), scale=scale)
+
+
+def test_a_risk_that_is_not_convex_and_says_so_passes():
+    check_risk(FunctionRisk(lambda w: (float(np.cos(w).sum()), -np.sin(w)), n_params=N, lower_bound=-N, convex=False))
+
+
+def assert_caught(risk, message=None):
+    with pytest.raises(AssertionError, match=message):
+        check_risk(risk)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.99, -1.0, 0.0])
+def test_a_wrong_gradient_is_caught(factor):
+    assert_caught(FunctionRisk(lambda w: (float(w @ w), 2.0 * factor * w), n_params=N), "subgradient: ")
+
+
+def test_a_gradient_wrong_in_one_coordinate_is_caught():
+    def fun(w):
+        gradient = 2.0 * w
+        gradient[2] += 0.1
+        return float(w @ w), gradient
+
+    assert_caught(FunctionRisk(fun, n_params=N), "subgradient: ")
+
+
+def test_a_risk_that_is_not_convex_but_says_so_is_caught():
+    risk = FunctionRisk(lambda w: (float(np.cos(w).sum()), -np.sin(w)), n_params=N)
+    assert_caught(risk, "supporting plane: .*declare the risk non-convex")
+
+
+def test_a_risk_that_modifies_its_point_is_caught():
+    def fun(w):
+        value, gradient = float(w @ w), 2.0 * w
+        w += 1.0
+        return value, gradient
+
+    assert_caught(FunctionRisk(fun, n_params=N), "modified the point")
+
+
+def test_a_wrong_lower_bound_is_caught():
+    assert_caught(FunctionRisk(bowl, n_params=N, lower_bound=0.5), "lower_bound = 0.5 exceeds")
+
+
+class Wrong:
+    """A risk assembled from a right one and one wrong part."""
+
+    lower_bound, is_convex, n_params = 0.0, True, N
+
+    def __init__(self, **parts):
+        vars(self).update(parts)
+
+    def value(self, w):
+        return bowl(w)[0]
+
+    def cut(self, w):
+        value, a = bowl(w)
+        return Cut(a, value - float(a @ w), value)
+
+
+def test_the_right_parts_pass():
+    check_risk(Wrong())
+
+
+@pytest.mark.parametrize("shape", [(N + 1,), (N, 1), ()])
+def test_a_plane_of_the_wrong_shape_is_caught(shape):
+    assert_caught(Wrong(cut=lambda w: Cut(np.ones(shape), 0.0, bowl(w)[0])), "shape must be")
+
+
+def test_a_plane_that_does_not_touch_is_caught():
+    def cut(w):
+        value, a = bowl(w)
+        return Cut(a, value - float(a @ w) - 1e-3, value)
+
+    assert_caught(Wrong(cut=cut), "must touch R")
+
+
+def test_two_values_that_differ_are_caught():
+    def cut(w):
+        value, a = bowl(w)
+        return Cut(a, value + 1e-3 - float(a @ w), value + 1e-3)
+
+    assert_caught(Wrong(cut=cut), "differs from value")
+
+
+class Detour(LinearLine):
+    """A line with one wrong part."""
+
+    def __init__(self, risk, scores, rise, wrong=""):
+        super().__init__(risk, scores, rise)
+        self.wrong = wrong
+
+    def value(self, t):
+        return super().value(t) + (1e-3 * t if self.wrong == "value" else 0.0)
+
+    def minimizer(self, slope, curvature):
+        best = super().minimizer(slope, curvature)
+        return {"late": 1.5 * best + 0.5, "never": 0.0, "negative": -0.1}.get(self.wrong, best)
+
+    def cut(self, t):
+        cut = super().cut(t)
+        return Cut(2.0 * cut.a, cut.b, cut.value) if self.wrong == "cut" else cut
+
+    def turn(self, t, direction):
+        away = -direction if self.wrong == "turn" else direction
+        return Detour(self.risk, self.scores + t * self.rise, self.risk.design.matvec(away))
+
+
+class Detoured(LinearRisk):
+    wrong = ""
+
+    def along(self, w, direction):
+        return Detour(self, self.design.matvec(w), self.design.matvec(direction), self.wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("value", "along: "),
+        ("late", "minimizer: "),
+        ("never", "minimizer: "),
+        ("negative", "must not be negative"),
+        ("cut", None),
+        ("turn", None),
+    ],
+)
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_a_line_that_disagrees_with_its_risk_is_caught(wrong, message, loss):
+    problem = Problem(loss)
+    risk = Detoured(problem.X, problem.y, problem.case.loss)
+    check_risk(risk)
+    risk.wrong = wrong
+    assert_caught(risk, message)
+
+
+@pytest.mark.parametrize("factor", [0.0, 2.0, -1.0])
+def test_a_wrong_hessian_is_caught(factor):
+    class Bent(LinearRisk):
+        def hessian(self, w):
+            return factor * super().hessian(w)
+
+    problem = Problem("logistic")
+    assert_caught(Bent(problem.X, problem.y, problem.case.loss))
+
+
+def test_the_points_are_chosen_by_the_random_state():
+    """A mistake at one half of the space is found by some state."""
+    seen = []
+    for state in (0, 1):
+        points = []
+        check_risk(
+            FunctionRisk(lambda w, points=points: points.append(w.copy()) or bowl(w), n_params=N), random_state=state
+        )
+        seen.append(np.array(points))
+    assert not np.array_equal(*seen)
+
+
+def test_a_good_regularizer_passes():
+    check_regularizer(L2(0.3, center=np.arange(4.0), weights=np.arange(1.0, 5.0)), N)
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "message"),
+    [
+        ("conjugate", lambda reg, z: 0.5 * L2.conjugate(reg, z), "conjugate"),
+        ("conjugate", lambda reg, z: L2.conjugate(reg, z) + 0.1, "conjugate"),
+        ("conjugate_argmax", lambda reg, z: 2.0 * L2.conjugate_argmax(reg, z), "conjugate_argmax"),
+        ("conjugate_argmax", lambda reg, z: -L2.conjugate_argmax(reg, z), "conjugate_argmax"),
+        ("value", lambda reg, w: 2.0 * L2.value(reg, w), "conjugate_argmax"),
+        ("gradient", lambda reg, w: 2.0 * L2.gradient(reg, w), None),
+        ("dual_inner", lambda reg, A, a: 2.0 * L2.dual_inner(reg, A, a), None),
+        ("at_center", lambda reg, a: L2.at_center(reg, a) + 1.0, None),
+        ("along", lambda reg, w, d: (0.0, L2.along(reg, w, d)[1]), "along"),
+        ("add_hessian", lambda reg, H: None, None),
+        ("strong_convexity", property(lambda reg: 10.0), "Fenchel-Young"),
+    ],
+)
+def test_a_regularizer_with_one_wrong_part_is_caught(method, wrong, message):
+    kind = type("Mistaken", (L2,), {method: wrong})
+    with pytest.raises(AssertionError, match=message):
+        check_regularizer(kind(0.3, center=np.arange(4.0)), N)
