@@ -25,7 +25,7 @@ def test_products_agree_with_scipy(index, real, n, d, density, seed):
     w, g = rng.standard_normal(d), rng.standard_normal(n) * (rng.random(n) < 0.5)
     scores, gradient = np.full(n, np.nan), np.full(d, np.nan)
     csr.matvec(indptr, indices, data, w, scores)
-    csr.rmatvec(indptr, indices, data, g, gradient)
+    csr.rmatvec(indptr, indices, data, g, np.empty(g.size, np.uint64), gradient)
     wide = X.astype(np.float64)
     np.testing.assert_allclose(scores, wide @ w, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(gradient, wide.T @ g, rtol=1e-12, atol=1e-13)
@@ -44,7 +44,7 @@ def test_duplicate_and_unsorted_entries_add_up():
     indptr, indices, data = np.array([0, 3]), np.array([2, 0, 2]), np.array([1.0, 5.0, 10.0])
     scores, gradient = np.empty(1), np.empty(3)
     csr.matvec(indptr, indices, data, np.array([1.0, 10.0, 100.0]), scores)
-    csr.rmatvec(indptr, indices, data, np.array([2.0]), gradient)
+    csr.rmatvec(indptr, indices, data, np.array([2.0]), np.empty(1, np.uint64), gradient)
     assert scores[0] == 1105.0
     assert gradient.tolist() == [10.0, 0.0, 22.0]
 
@@ -53,5 +53,5 @@ def test_rows_without_a_gradient_are_not_read():
     """The data of such a row may be anything."""
     indptr, indices, data = np.array([0, 1, 2]), np.array([0, 0]), np.array([np.nan, 3.0])
     out = np.empty(1)
-    csr.rmatvec(indptr, indices, data, np.array([0.0, 1.0]), out)
+    csr.rmatvec(indptr, indices, data, np.array([0.0, 1.0]), np.empty(2, np.uint64), out)
     assert out[0] == 3.0

@@ -100,7 +100,9 @@ class Bundle:
 
     def drop_idle(self, max_idle: int) -> None:
         """Forget the planes that have gone without weight for more than ``max_idle`` steps."""
-        self._free(np.flatnonzero((self._idle > max_idle) & ~self._kept))
+        idle = np.flatnonzero((self._idle > max_idle) & ~self._kept)
+        if idle.size:
+            self._free(idle)
 
     def make_room(self, max_planes: int) -> None:
         """Forget planes until one more fits, the longest without weight first.

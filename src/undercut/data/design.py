@@ -109,6 +109,7 @@ class SparseDesign(Design):
         self.X = X
         self.shape = X.shape
         self._parts = (X.indptr, X.indices, X.data)
+        self._rows = np.empty(X.shape[0], np.uint64)
 
     @override
     def take(self, rows: Array) -> Design:
@@ -127,7 +128,7 @@ class SparseDesign(Design):
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
         out = np.empty(self.shape[1])
-        csr.rmatvec(*self._parts, g, out)
+        csr.rmatvec(*self._parts, g, self._rows, out)
         return out
 
     @override

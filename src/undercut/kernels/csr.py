@@ -30,9 +30,12 @@ def weighted_gram(indptr, indices, data, g, out):
 
 
 @njit(cache=True)
-def rmatvec(indptr, indices, data, g, out):
-    """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero."""
-    rows, count = np.empty(g.size, np.uint64), np.uint64(0)
+def rmatvec(indptr, indices, data, g, rows, out):
+    """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero.
+
+    ``rows`` is room for their numbers.
+    """
+    count = np.uint64(0)
     for i in range(np.uint64(g.size)):  # a branch per row would cost more than this list
         rows[count] = i
         count += np.uint64(g[i] != 0.0)

@@ -56,9 +56,10 @@ def intercept_kinks(kinks, jumps, weight, scores, at, rise):
 
 @njit(cache=True)
 def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
-    """The weighted sum of losses at the best intercept ``b``; fills ``slopes`` with weighted subgradients.
+    """The weighted sum of losses at intercept ``b``; fills ``slopes`` with weighted subgradients.
 
-    The subgradients sum to zero: samples with a kink exactly at b take one common share of its jump.
+    Samples with a kink exactly at b take one common share of its jump, which brings the sum of the subgradients as
+    close to zero as it can be: to zero, where b is the best intercept.
     """
     n = scores.size
     value, below, tied = 0.0, 0.0, 0.0
@@ -74,6 +75,8 @@ def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
         value += weight[i] * loss
         below += weight[i] * slope
     share = min(1.0, max(0.0, -below / tied)) if tied > 0.0 else 0.0
+    if share == 0.0:
+        return value
     for k in range(jumps.size):
         for i in range(n):
             slopes[i] += share * weight[i] * jumps[k] * (kinks[k, i] - scores[i] == b)

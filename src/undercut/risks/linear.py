@@ -44,6 +44,7 @@ class LinearRisk(SmoothRisk, BatchedRisk):
     def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
         self.design, self.y, self.loss, self.weight, self.fit_intercept = design, y, loss, weight, fit_intercept
         self.n_samples, self.n_params = design.shape
+        self.scratch = np.empty(self.n_samples)  # for scores that nobody keeps
         self.mean_loss = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
         self.lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
         self.is_smooth = isinstance(loss, SmoothLoss)
@@ -116,7 +117,10 @@ class LinearLine(Line):
 
     @override
     def cut(self, t: float) -> Cut:
-        scores = self._scores_at(t)
+        scores = self._last[1]
+        if t != self._last[0]:  # not kept: the best point is elsewhere
+            scores = np.multiply(self.rise, t, out=self.risk.scratch)
+            scores += self.scores
         return self.risk.plane(scores, self.risk.mean_loss.evaluate(scores))
 
     @override

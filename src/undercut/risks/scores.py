@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
     """phi at some scores."""
 
     value: float
-    slopes: FloatArray  # a subgradient in s, weights included
+    slopes: FloatArray  # a subgradient in s, weights included; valid until the next evaluation
     intercept: float
 
 
@@ -61,13 +61,15 @@ class FixedPiecewise(MeanLoss):
         self.weight = weight
         self._at = np.empty(self.pieces.kinks.size)
         self._rise = np.empty(self.pieces.kinks.size)
+        self._slopes = np.empty_like(weight)  # fresh memory for every evaluation would cost more than the evaluation
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        values, slopes = np.empty_like(scores), np.empty_like(scores)
-        piecewise.value_slope(*self.pieces, scores, values, slopes)
-        slopes *= self.weight
-        return Evaluation(float(self.weight @ values), slopes, 0.0)
+        return self._at_intercept(scores, 0.0)
+
+    def _at_intercept(self, scores: FloatArray, b: float) -> Evaluation:
+        value = piecewise.at_intercept(*self.pieces, self.weight, scores, b, self._slopes)
+        return Evaluation(value, self._slopes, b)
 
     @override
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
@@ -85,9 +87,7 @@ class FreePiecewise(FixedPiecewise):
         b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
         if not math.isfinite(b):  # every b beyond the first or the last kink is best, or rounding says so
             b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
-        slopes = np.empty_like(scores)
-        value = piecewise.at_intercept(left, kinks, jumps, self.weight, scores, b, slopes)
-        return Evaluation(value, slopes, b)
+        return self._at_intercept(scores, b)
 
     @override
     def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
