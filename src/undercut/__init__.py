@@ -5,7 +5,15 @@
 Every convex fit returns a lower bound on the optimum and the gap to it.
 """
 
-from undercut.estimators import LinearClassifier, LinearRegressor, lam_from_C, load_model, save_model
+from undercut.estimators import (
+    LinearClassifier,
+    LinearRegressor,
+    OnlineClassifier,
+    OnlineRegressor,
+    lam_from_C,
+    load_model,
+    save_model,
+)
 from undercut.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -24,7 +32,17 @@ from undercut.losses import (
 )
 from undercut.regularizers import L2, QuadraticRegularizer, Regularizer
 from undercut.risks import Cut, FunctionRisk, LinearRisk, LineRisk, Risk
-from undercut.solvers import CuttingPlane, DualAscent, Lbfgs, LineSearchBundle, Newton, Solver, Stop, minimize
+from undercut.solvers import (
+    CuttingPlane,
+    DualAscent,
+    Lbfgs,
+    LineSearchBundle,
+    Newton,
+    ProximalBundle,
+    Solver,
+    Stop,
+    minimize,
+)
 from undercut.trace import Progress, Result, Status
 
 __version__ = "0.1.0"
@@ -50,9 +68,12 @@ __all__ = [
     "Logistic",
     "Loss",
     "Newton",
+    "OnlineClassifier",
+    "OnlineRegressor",
     "PiecewiseLinearLoss",
     "Poisson",
     "Progress",
+    "ProximalBundle",
     "QuadraticRegularizer",
     "Quantile",
     "Regularizer",

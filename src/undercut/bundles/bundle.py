@@ -50,6 +50,7 @@ class Bundle:
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
         self._idle = np.full(FIRST_CAPACITY, -1)  # steps without weight; -1 marks a free slot
         self._kept = np.zeros(FIRST_CAPACITY, bool)  # the flat plane and the aggregate
+        self._live = np.empty(0, np.int64)  # the slots in use
         self._aggregate = -1
         self._master = Master(FIRST_CAPACITY)
         self._near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
@@ -57,12 +58,12 @@ class Bundle:
             self._kept[self._insert(np.zeros(n_params), lower_bound)] = True
 
     def __len__(self) -> int:
-        return int((self._idle >= 0).sum())
+        return int(self._live.size)
 
     @property
     def alpha(self) -> FloatArray:
         """The weights of the live planes."""
-        return self._master.alpha[self._idle >= 0]
+        return self._master.alpha[self._live]
 
     def add(self, cut: Cut) -> None:
         """Take in a plane, with no weight yet."""
@@ -70,8 +71,7 @@ class Bundle:
 
     def minimize(self, tol: float) -> Model:
         """Minimize ``reg + R_t`` to a duality gap of ``tol`` and count the steps each plane goes without weight."""
-        live = np.flatnonzero(self._idle >= 0)
-        top = live[-1] + 1
+        live, top = self._live, self._live[-1] + 1
         self._master.solve(self._H, self._linear, live, tol)
         alpha = self._master.alpha[:top]
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
@@ -84,17 +84,16 @@ class Bundle:
 
         The metric stays, and the Gram matrix is divided by ``1 + tau``.
         """
-        live = np.flatnonzero(self._idle >= 0)
-        top = live[-1] + 1
+        live, top = self._live, self._live[-1] + 1
         shrink = 1.0 / (1.0 + tau)
-        middle = self.reg.conjugate_argmax(np.zeros_like(center))
-        middle += (1.0 - shrink) * (center - middle)
+        origin = self.reg.conjugate_argmax(np.zeros_like(center))  # c
+        middle = origin + (1.0 - shrink) * (center - origin)
         linear = self.b[:top] + self.A[:top] @ middle
         self._near.solve(self._H, np.pad(linear / shrink, (0, self.b.size - top)), live, tol / shrink)
         alpha = self._near.alpha[:top]
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live])
         z = alpha @ self.A[:top]
-        w = middle + shrink * (self.reg.conjugate_argmax(-z) - self.reg.conjugate_argmax(np.zeros_like(z)))
+        w = middle + shrink * (self.reg.conjugate_argmax(-z) - origin)
         value = self.reg.value(w) + float((self.A[live] @ w + self.b[live]).max())
         return ProximalStep(w, value)
 
@@ -110,7 +109,7 @@ class Bundle:
         One that still has weight is merged with the aggregated plane, which takes over its weight: the model keeps its
         minimum, hence the bound (Do and Artières 2012, Prop. 1).
         """
-        while (self._idle >= 0).sum() - self._kept.sum() >= max_planes:
+        while self._live.size - self._kept.sum() >= max_planes:
             slot = int(np.argmax(np.where(self._kept, -1, self._idle)))
             if self._master.alpha[slot] > 0.0:
                 self._merge_into_aggregate(slot)
@@ -135,17 +134,15 @@ class Bundle:
 
     def _free(self, slots: Array) -> None:
         self._idle[slots], self._kept[slots] = -1, False
+        self._live = np.flatnonzero(self._idle >= 0)
         for master in (self._master, self._near):
             master.forget(slots)
 
     def _insert(self, a: FloatArray, b: float) -> int:
-        free = np.flatnonzero(self._idle < 0)
-        if free.size == 0:
+        if self._live.size == self.b.size:
             self._grow()
-            return self._insert(a, b)
-        slot = int(free[0])
-        live = self._idle >= 0
-        top = int(np.flatnonzero(live)[-1]) + 1 if live.any() else 0
+        slot = int(self._idle.argmin())
+        top = int(self._live[-1]) + 1 if self._live.size else 0
         self.A[slot], self.b[slot] = a, b
         self._linear[slot] = b + self.reg.at_center(a)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -155,6 +152,7 @@ class Bundle:
         self._H[slot, : row.size] = row
         self._H[: row.size, slot] = row
         self._idle[slot] = 0
+        self._live = np.flatnonzero(self._idle >= 0)
         if top == 0:
             self._master.alpha[slot] = self._near.alpha[slot] = 1.0
         return slot

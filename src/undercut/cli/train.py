@@ -10,9 +10,11 @@ import typer
 from sklearn.exceptions import ConvergenceWarning
 
 from undercut.cli.report import describe_fit, labels
+from undercut.cli.stream import train_online
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import LinearClassifier, LinearRegressor, load_model, save_model
+from undercut.online import ONLINE_SOLVERS
 from undercut.solvers import SOLVERS
 from undercut.trace import Result, Status, write_trace
 
@@ -25,17 +27,32 @@ def train(
     lam: Annotated[float, typer.Option("--lambda", help="Lambda, with the loss averaged over samples")] = 1e-4,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")] = Path("model.uc"),
     gap: Annotated[float, typer.Option(help="Stop at this gap relative to the objective")] = 1e-3,
-    solver: Annotated[str, typer.Option(help=f"auto, {', '.join(SOLVERS)}")] = "auto",
+    solver: Annotated[
+        str, typer.Option(help=f"auto, {', '.join(SOLVERS)}; with --online {', '.join(ONLINE_SOLVERS)}")
+    ] = "auto",
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not penalized")] = True,
     class_weight: Annotated[str | None, typer.Option(help="balanced, or nothing")] = None,
     max_steps: Annotated[int, typer.Option(help="Limit for each problem")] = 10_000,
     max_seconds: Annotated[float | None, typer.Option(help="Limit for each problem")] = None,
     start: Annotated[Path | None, typer.Option(help="Continue from this model")] = None,
     n_features: Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")] = None,
+    online: Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")] = False,
+    passes: Annotated[int, typer.Option(help="With --online: how often to read the file")] = 1,
+    chunk_rows: Annotated[int, typer.Option(help="With --online: samples in memory at a time")] = 10_000,
+    classes: Annotated[str | None, typer.Option(help="With --online: all labels, if the first chunk lacks one")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
     """Train a linear model on FILE and save it with its certificate."""
+    if online:
+        _refuse_batch_options(trace=trace, max_seconds=max_seconds, class_weight=class_weight)
+        method = "optimistic_proximal" if solver == "auto" else solver
+        choice = {"loss": loss, "lam": lam, "solver": method, "fit_intercept": intercept}
+        code = train_online(
+            file, choice, output, n_passes=passes, chunk_rows=chunk_rows, classes=classes, n_features=n_features,
+            start=start, quiet=quiet,
+        )  # fmt: skip
+        raise typer.Exit(code)
     settings: dict[str, Any] = {
         "loss": loss, "lam": lam, "solver": solver, "fit_intercept": intercept, "gap_rel": gap,
         "max_steps": max_steps, "max_seconds": max_seconds, "verbose": int(not quiet),
@@ -54,6 +71,12 @@ def train(
     if not quiet:
         describe_fit(model, results, output)
     raise typer.Exit(_exit_code(results))
+
+
+def _refuse_batch_options(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"--{name.replace('_', '-')} is not for --online, which has no second look; drop it")
 
 
 def _estimator(settings: dict[str, Any], class_weight: str | None) -> Any:
@@ -80,7 +103,7 @@ def _continue_from(model: Any, start: Path) -> None:
     if type(saved) is not type(model):
         raise ParameterError(f"--start must be a {type(model).__name__} like the model to train; got {start}")
     model.warm_start = True
-    model.coef_ = saved.coef_
+    model.coef_, model.intercept_ = saved.coef_, saved.intercept_
     if isinstance(model, LinearClassifier):
         model.classes_ = saved.classes_
 

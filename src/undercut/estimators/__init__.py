@@ -4,5 +4,15 @@ from undercut.estimators.linear_classifier import LinearClassifier
 from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.model_file import load_model, save_model
+from undercut.estimators.online_classifier import OnlineClassifier
+from undercut.estimators.online_regressor import OnlineRegressor
 
-__all__ = ["LinearClassifier", "LinearRegressor", "lam_from_C", "load_model", "save_model"]
+__all__ = [
+    "LinearClassifier",
+    "LinearRegressor",
+    "OnlineClassifier",
+    "OnlineRegressor",
+    "lam_from_C",
+    "load_model",
+    "save_model",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,90 @@ def _has_probabilities(model: Any) -> bool:
     return model.loss == "logistic" or isinstance(model.loss, Logistic)
 
 
-class LinearClassifier(ClassifierMixin, LinearModel):
+class ClassifierBase(ClassifierMixin, LinearModel):
+    """Labels, class weights, one problem per class against the rest, and predictions."""
+
+    _losses: ClassVar[dict[str, type[Loss]]] = {
+        "hinge": Hinge,
+        "squared_hinge": SquaredHinge,
+        "huber_hinge": HuberHinge,
+        "logistic": Logistic,
+        "exponential": Exponential,
+    }
+
+    def _fit_one_against_rest(self, X: Any, y: Any, sample_weight: Any, solve: Callable[..., Fit]) -> Any:
+        """Fit every class against the rest with ``solve(X, target, weight, w0, title, interrupted)``."""
+        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
+        known: Any = getattr(self, "classes_", None)
+        intercepts = getattr(self, "intercept_", None)
+        X, y = self._validated(X, reset=True, y=y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
+        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
+            start = None
+        weight = self._weights(X, y, codes, sample_weight)
+        fits: list[Fit] = []
+        for at, code in enumerate(self._positives(self.classes_.size)):
+            target = np.where(codes == code, 1.0, -1.0)
+            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
+            w0 = None if start is None or intercepts is None else self._joined(start[at], intercepts[at])
+            interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
+            fits.append(solve(X, target, weight, w0, title, interrupted))
+        self._set_fits(fits)
+        self._report([fit.result for fit in fits])
+        return self
+
+    def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
+        """The parameters of the risk: the best intercept is found again, so w alone."""
+        return coef
+
+    def _set_fits(self, fits: list[Fit]) -> None:
+        self.coef_ = np.stack([fit.w for fit in fits])
+        self.intercept_ = np.array([fit.intercept for fit in fits])
+
+    @staticmethod
+    def _positives(n_classes: int) -> list[int]:
+        return [1] if n_classes == 2 else list(range(n_classes))
+
+    def _weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is None:
+            return weight
+        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
+        return weight * per_class[codes]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores: one per sample for two classes, else one per sample and class."""
+        scores = self._scores(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class with the largest score."""
+        scores = self.decision_function(X)
+        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities under the logistic loss; several one-against-rest classes are normalized."""
+        probability: FloatArray = expit(self._scores(X))
+        if probability.shape[1] == 1:
+            return np.hstack([1.0 - probability, probability])
+        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class LinearClassifier(ClassifierBase):
     """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
     Several classes are fitted one against the rest, and the certificate is the sum of theirs.
@@ -71,13 +155,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         **LinearModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _losses: ClassVar[dict[str, type[Loss]]] = {
-        "hinge": Hinge,
-        "squared_hinge": SquaredHinge,
-        "huber_hinge": HuberHinge,
-        "logistic": Logistic,
-        "exponential": Exponential,
-    }
 
     def __init__(
         self,
@@ -109,59 +186,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        known: Any = getattr(self, "classes_", None)
-        X, y = self._validated(X, reset=True, y=y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
-        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
-            start = None
-        weight = self._weights(X, y, codes, sample_weight)
-        positives = [1] if self.classes_.size == 2 else range(self.classes_.size)
-        fits: list[Fit] = []
-        for at, code in enumerate(positives):
-            target = np.where(codes == code, 1.0, -1.0)
-            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
-            interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
-            fits.append(self._solve(X, target, weight, None if start is None else start[at], title, brief=interrupted))
-        self.coef_ = np.stack([fit.w for fit in fits])
-        self.intercept_ = np.array([fit.intercept for fit in fits])
-        self._report([fit.result for fit in fits])
-        return self
 
-    def _weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is None:
-            return weight
-        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
-        return weight * per_class[codes]
+        def solve(X: Any, y: FloatArray, weight: Any, start: Any, title: str, interrupted: bool) -> Fit:
+            return self._solve(X, y, weight, start, title, brief=interrupted)
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Scores: one per sample for two classes, else one per sample and class."""
-        scores = self._scores(X)
-        return scores.ravel() if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The class with the largest score."""
-        scores = self.decision_function(X)
-        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: Array = self.classes_[codes]
-        return labels
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities under the logistic loss; several one-against-rest classes are normalized."""
-        probability: FloatArray = expit(self._scores(X))
-        if probability.shape[1] == 1:
-            return np.hstack([1.0 - probability, probability])
-        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return self._fit_one_against_rest(X, y, sample_weight, solve)

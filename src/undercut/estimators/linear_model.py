@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from undercut.arrays import Array, FloatArray
-from undercut.callbacks import LiveProgress
+from undercut.callbacks import Callback, LiveProgress
 from undercut.losses import Loss
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
@@ -87,12 +88,9 @@ class LinearModel(BaseEstimator):
         risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
         max_steps = 1 if brief else self.max_steps
         stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
-        live = LiveProgress(title) if self.verbose else nullcontext(None)
-        with live as progress:
-            callbacks = [progress] if progress else []
+        with live_progress(title, self.verbose) as callbacks:
             result = minimize(risk, L2(self.lam), self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        if result.status is not Status.CONVERGED:
-            _warn(result, title)
+        warn_unless(result, {Status.CONVERGED}, title)
         return Fit(result.w, risk.intercept(result.w), result)
 
     def _report(self, results: list[Result]) -> None:
@@ -115,11 +113,24 @@ class LinearModel(BaseEstimator):
         return tags
 
 
-def _warn(result: Result, title: str) -> None:
+@contextmanager
+def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a live line if ``verbose``."""
+    if not verbose:
+        yield []
+        return
+    with LiveProgress(title) as live:
+        yield [live]
+
+
+def warn_unless(result: Result, fine: set[Status], title: str) -> None:
+    """Warn about a run that ended otherwise, with the remedy and what is known all the same."""
+    if result.status in fine:
+        return
     about = f"{title}: " if title else ""
     warnings.warn(
         f"{about}{result.message}; objective {result.objective:.6g}, lower bound {result.lower_bound:.6g}, "
         f"gap {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -14,7 +14,29 @@ from undercut.losses import Absolute, EpsilonInsensitive, Huber, Loss, Poisson, 
 from undercut.solvers import Solver
 
 
-class LinearRegressor(RegressorMixin, LinearModel):
+class RegressorBase(RegressorMixin, LinearModel):
+    """Losses of regression and predictions."""
+
+    _losses: ClassVar[dict[str, type[Loss]]] = {
+        "squared": Squared,
+        "absolute": Absolute,
+        "epsilon_insensitive": EpsilonInsensitive,
+        "quantile": Quantile,
+        "huber": Huber,
+        "poisson": Poisson,
+    }
+
+    def predict(self, X: Any) -> FloatArray:
+        """The score, or for the Poisson loss the mean ``exp(score)``."""
+        return self._loss().predict(self._scores(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = isinstance(self.loss, Poisson) or self.loss == "poisson"
+        return tags
+
+
+class LinearRegressor(RegressorBase):
     """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
     Parameters
@@ -40,15 +62,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
     >>> model.gap_ <= 1e-3 * model.objective_, round(model.score(X, y), 1)
     (True, 0.5)
     """
-
-    _losses: ClassVar[dict[str, type[Loss]]] = {
-        "squared": Squared,
-        "absolute": Absolute,
-        "epsilon_insensitive": EpsilonInsensitive,
-        "quantile": Quantile,
-        "huber": Huber,
-        "poisson": Poisson,
-    }
 
     def __init__(
         self,
@@ -87,12 +100,3 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.coef_, self.intercept_, result = self._solve(X, y, sample_weight, start)
         self._report([result])
         return self
-
-    def predict(self, X: Any) -> FloatArray:
-        """The score, or for the Poisson loss the mean ``exp(score)``."""
-        return self._loss().predict(self._scores(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = isinstance(self.loss, Poisson) or self.loss == "poisson"
-        return tags

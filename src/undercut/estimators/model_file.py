@@ -12,17 +12,21 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from undercut.arrays import Array
+from undercut.arrays import Array, FloatArray
 from undercut.errors import ModelFileError
-from undercut.estimators.linear_classifier import LinearClassifier
+from undercut.estimators.linear_classifier import ClassifierBase, LinearClassifier
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.linear_regressor import LinearRegressor
+from undercut.estimators.online_classifier import OnlineClassifier
+from undercut.estimators.online_model import OnlineModel
+from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.losses import Loss
 
 VERSION = 1
-ESTIMATORS: dict[str, type[LinearModel]] = {"LinearClassifier": LinearClassifier, "LinearRegressor": LinearRegressor}
+ESTIMATORS: dict[str, type[LinearModel]] = {
+    kind.__name__: kind for kind in (LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor)
+}
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "n_iter_")
-PARAMS = ("lam", "fit_intercept", "gap_rel", "max_steps", "max_seconds")
 
 
 def save_model(model: LinearModel, path: str | Path) -> None:
@@ -40,10 +44,13 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         "version": VERSION,
         "estimator": type(model).__name__,
         "loss": _describe(model),
-        "params": {name: getattr(model, name) for name in PARAMS},
-        "certificate": {name: getattr(model, name) for name in CERTIFICATE},
+        "params": _plain_params(model),
+        "certificate": {name: float(getattr(model, name)) for name in CERTIFICATE if hasattr(model, name)},
     }
-    if isinstance(model, LinearClassifier):
+    if isinstance(model, OnlineModel) and hasattr(model, "_games"):
+        header["stream"], games = model.pause()
+        arrays |= games
+    if isinstance(model, ClassifierBase):
         header["classes"] = model.classes_.tolist()
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = model.feature_names_in_.tolist()
@@ -62,7 +69,7 @@ def load_model(path: str | Path) -> Any:
     try:
         with safe_open(str(path), framework="numpy") as file:
             header = json.loads((file.metadata() or {})["undercut"])
-            arrays = {name: file.get_tensor(name) for name in ("coef", "intercept")}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
         if header["version"] != VERSION:
             raise ValueError(f"format version {header['version']!r} is unknown; this undercut reads {VERSION}")
         return _rebuild(header, arrays)
@@ -78,22 +85,37 @@ def _describe(model: LinearModel) -> dict[str, Any]:
     return {"name": names[type(loss)], "settings": asdict(loss)}  # type: ignore[call-overload]
 
 
+def _plain_params(model: LinearModel) -> dict[str, Any]:
+    """The parameters that JSON can say; a solver object becomes the default again."""
+    known = {name: value for name, value in model.get_params(deep=False).items() if name != "loss"}
+    if isinstance(known.get("class_weight"), dict):
+        del known["class_weight"]
+    plain = (str, bool, int, float, type(None))
+    return {name: value for name, value in known.items() if isinstance(value, plain)}
+
+
 def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     kind = ESTIMATORS[header["estimator"]]
-    loss: Loss = kind._losses[header["loss"]["name"]](**header["loss"]["settings"])
-    plain = not header["loss"]["settings"]
-    params = {name: header["params"][name] for name in PARAMS}
-    model = kind(loss=header["loss"]["name"] if plain else loss, **params)
+    settings = header["loss"]["settings"]
+    loss: Loss = kind._losses[header["loss"]["name"]](**settings)
+    model = kind(loss=loss if settings else header["loss"]["name"], **header["params"])
     model._validate_params()
     coef = np.atleast_2d(np.asarray(arrays["coef"], dtype=np.float64))
     intercept = np.asarray(arrays["intercept"], dtype=np.float64)
     if coef.ndim != 2 or intercept.shape != (coef.shape[0],):
         raise ValueError(f"coef of shape {coef.shape} and intercept of shape {intercept.shape} do not fit")
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+    if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the coefficients are not finite")
-    if isinstance(model, LinearClassifier):
+    _set_fitted(model, header, coef, intercept)
+    if "stream" in header:
+        model.resume(header["stream"], arrays)
+    return model
+
+
+def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, intercept: FloatArray) -> None:
+    if isinstance(model, ClassifierBase):
         model.classes_ = np.array(header["classes"])
-        if model.classes_.ndim != 1 or coef.shape[0] != (1 if model.classes_.size == 2 else model.classes_.size):
+        if model.classes_.ndim != 1 or coef.shape[0] != len(model._positives(model.classes_.size)):
             raise ValueError(f"{coef.shape[0]} rows of coefficients do not fit the classes {header['classes']}")
         model.coef_, model.intercept_ = coef, intercept
     else:
@@ -101,7 +123,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     model.n_features_in_ = coef.shape[1]
     if "feature_names" in header:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-    for name in CERTIFICATE:
-        setattr(model, name, float(header["certificate"][name]))
-    model.n_iter_ = int(model.n_iter_)
-    return model
+    if "stream" not in header:
+        for name in CERTIFICATE:
+            setattr(model, name, float(header["certificate"][name]))
+        model.n_iter_ = int(model.n_iter_)

@@ -7,6 +7,7 @@ from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
+from undercut.solvers.proximal_bundle import ProximalBundle
 
 __all__ = [
     "SOLVERS",
@@ -15,6 +16,7 @@ __all__ = [
     "Lbfgs",
     "LineSearchBundle",
     "Newton",
+    "ProximalBundle",
     "Solver",
     "State",
     "Stop",

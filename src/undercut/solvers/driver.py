@@ -21,6 +21,7 @@ from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
+from undercut.solvers.proximal_bundle import ProximalBundle
 from undercut.trace import Progress, Result, Status
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
@@ -29,6 +30,7 @@ SOLVERS: dict[str, type[AnySolver]] = {
     "line_search_bundle": LineSearchBundle,
     "cutting_plane": CuttingPlane,
     "dual_ascent": DualAscent,
+    "proximal_bundle": ProximalBundle,
     "newton": Newton,
     "lbfgs": Lbfgs,
 }

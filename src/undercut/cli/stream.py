@@ -1,0 +1,89 @@
+"""``undercut train --online``: a file of any size, read in chunks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from undercut.cli.report import console, labels, print_rows
+from undercut.data import iter_svmlight
+from undercut.errors import DataError, ParameterError
+from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
+
+
+def train_online(
+    file: Path,
+    settings: dict[str, Any],
+    output: Path,
+    *,
+    n_passes: int,
+    chunk_rows: int,
+    classes: str | None,
+    n_features: int | None,
+    start: Path | None,
+    quiet: bool,
+) -> int:
+    """Stream ``file`` ``n_passes`` times; the exit code.  The model is saved after every pass, and on Ctrl-C."""
+    model = _estimator(settings) if start is None else _resumed(start, settings)
+    options: dict[str, Any] = {}
+    if isinstance(model, OnlineClassifier) and classes is not None:
+        options["classes"] = _parse_classes(classes)
+    width = getattr(model, "n_features_in_", n_features)
+    done = getattr(model, "n_samples_seen_", 0)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        task = bar.add_task("streaming", total=None)
+        try:
+            for number in range(1, n_passes + 1):
+                for chunk in iter_svmlight(file, chunk_rows=chunk_rows, n_features=width):
+                    y = labels(chunk.y) if isinstance(model, OnlineClassifier) else chunk.y
+                    width = chunk.X.shape[1]
+                    model.partial_fit(chunk.X, y, **options)
+                    seen = model.n_samples_seen_ - done
+                    bar.update(task, description=f"pass {number} of {n_passes}, {seen} samples seen")
+                save_model(model, output)
+        except KeyboardInterrupt:
+            if not hasattr(model, "coef_"):
+                raise
+            save_model(model, output)
+            console().print(f"stopped; what was learned from {model.n_samples_seen_} samples is in {output}")
+            return 130
+    if not quiet:
+        print_rows([("samples seen", str(model.n_samples_seen_)), ("features", str(width)), ("model", str(output))])
+    return 0
+
+
+def _estimator(settings: dict[str, Any]) -> Any:
+    if settings["loss"] in OnlineClassifier._losses:
+        model: Any = OnlineClassifier(**settings)
+    elif settings["loss"] in OnlineRegressor._losses:
+        model = OnlineRegressor(**settings)
+    else:
+        known = ", ".join([*OnlineClassifier._losses, *OnlineRegressor._losses])
+        raise ParameterError(f"--loss must be one of {known}; got {settings['loss']!r}")
+    try:
+        model._validate_params()
+    except ValueError as error:
+        raise ParameterError(str(error)) from error
+    return model
+
+
+def _resumed(start: Path, settings: dict[str, Any]) -> Any:
+    model = load_model(start)
+    if not isinstance(model, OnlineClassifier | OnlineRegressor) or not hasattr(model, "_games"):
+        raise ParameterError(f"--start must be a model of train --online to go on with --online; got {start}")
+    for name, value in settings.items():
+        if getattr(model, name) != value:
+            raise ParameterError(f"--start has {name} = {getattr(model, name)!r}, and now it is {value!r}: keep it")
+    return model
+
+
+def _parse_classes(text: str) -> Any:
+    try:
+        return labels(np.array([float(word) for word in text.split(",")]))
+    except ValueError as error:
+        raise DataError(f"--classes must be numbers separated by commas; got {text!r}") from error

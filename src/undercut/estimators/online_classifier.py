@@ -1,0 +1,148 @@
+"""A linear classifier for data that are large or stream by."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from undercut.arrays import FloatArray
+from undercut.errors import DataError
+from undercut.estimators.linear_classifier import ClassifierBase
+from undercut.estimators.online_model import OnlineModel
+from undercut.losses import Loss
+from undercut.online.base import OnlineSolver
+
+
+class OnlineClassifier(ClassifierBase, OnlineModel):
+    """``min_w lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i>)`` by projected subgradient steps on mini-batches.
+
+    ``fit`` passes over data at hand and keeps the best iterate; ``partial_fit`` and ``fit_stream`` learn from chunks
+    with no second look.  Several classes are fitted one against the rest.
+
+    Parameters
+    ----------
+    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", or one of these as a ``Loss``
+    lam : float
+    solver : "optimistic_proximal", "proximal", "adaptive", "pegasos", or an online solver with its own settings
+    fit_intercept : bool
+        Whether to learn the weight of a constant feature, which is penalized like the others.
+    class_weight : dict, "balanced" (``fit`` only) or None
+    n_passes, batch_size : passes of ``fit``, and samples per step
+    average : bool
+        Report the mean of the iterates instead of the last.
+    certify : bool
+        Whether ``fit`` ends with a lower bound from one plane; without it ``lower_bound_`` is minus infinity.
+    warm_start, verbose : as in ``LinearClassifier``
+    random_state : int or None
+        The seed of the order of samples; ``None`` is 0, so that runs repeat.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_ : as in ``LinearClassifier``
+    objective_, lower_bound_, gap_, n_iter_, result_ : as there, after ``fit``
+    n_samples_seen_ : int, after ``partial_fit``
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> OnlineClassifier(lam=1e-3).fit(X, y).score(X, y) > 0.97
+    True
+    >>> stream = ((X[i : i + 50], y[i : i + 50]) for i in range(0, 569, 50))
+    >>> OnlineClassifier(lam=1e-3).fit_stream(stream, classes=[0, 1]).score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineModel._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        loss: str | Loss = "hinge",
+        lam: float = 1e-4,
+        *,
+        solver: str | OnlineSolver = "optimistic_proximal",
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        n_passes: int = 20,
+        batch_size: int = 1,
+        average: bool = False,
+        certify: bool = False,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.n_passes = n_passes
+        self.batch_size = batch_size
+        self.average = average
+        self.certify = certify
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
+        """Pass over the data ``n_passes`` times and keep the best iterate."""
+        self.__dict__.pop("_games", None)
+
+        def solve(X: Any, y: FloatArray, weight: Any, start: Any, title: str, interrupted: bool) -> Any:
+            return self._fit_passes(X, y, weight, start, title)
+
+        return self._fit_one_against_rest(X, y, sample_weight, solve)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
+        """Learn from one chunk; the first call names all ``classes`` unless its chunk holds them all."""
+        if self.class_weight == "balanced":
+            raise DataError("class_weight='balanced' needs all the data: give a dict to partial_fit, or use fit")
+        first = not hasattr(self, "_games")
+        X, y = self._validated(X, reset=not hasattr(self, "coef_"), y=y)
+        labels = self._labels(y, classes, first)
+        unknown = np.setdiff1d(y, labels)
+        if unknown.size:
+            raise DataError(
+                f"class {unknown[0]!r} is not among {labels.tolist()}: name all classes at the first partial_fit"
+            )
+        codes = np.searchsorted(labels, y)
+        targets = [np.where(codes == code, 1.0, -1.0) for code in self._positives(labels.size)]
+        weight = self._chunk_weight(X, sample_weight) * self._class_factors(labels)[codes]
+        if first:
+            starts = self._known_starts(len(targets), X.shape[1])
+            self.classes_ = labels
+            self._start_games(starts)
+        self._set_fits(self._absorb(X, targets, weight))
+        return self
+
+    def _known_starts(self, n_problems: int, n_features: int) -> list[FloatArray]:
+        """Where the games begin: at the last fit, if there is one."""
+        if hasattr(self, "coef_"):
+            return [self._joined(w, b) for w, b in zip(self.coef_, self.intercept_, strict=True)]
+        return [np.zeros(n_features + int(self.fit_intercept)) for _ in range(n_problems)]
+
+    def _labels(self, y: Any, classes: Any, first: bool) -> Any:
+        known = self.classes_ if hasattr(self, "classes_") and (not first or hasattr(self, "coef_")) else None
+        named = None if classes is None else np.unique(np.asarray(classes))
+        if known is not None:
+            if named is not None and not np.array_equal(named, known):
+                raise DataError(f"`classes` must stay {known.tolist()}; got {named.tolist()}")
+            return known
+        labels = np.unique(y) if named is None else named
+        if labels.size < 2:
+            raise DataError(f"a classifier needs at least 2 classes; got 1 class: {labels[0]!r}; name all in `classes`")
+        return labels
+
+    def _class_factors(self, labels: Any) -> FloatArray:
+        weights = self.class_weight if isinstance(self.class_weight, dict) else {}
+        return np.array([float(weights.get(label, 1.0)) for label in labels.tolist()])
