@@ -9,9 +9,9 @@ BATCH = [LinearClassifier(loss=loss) for loss in LinearClassifier._losses] + [
 ]
 ONLINE = [
     OnlineClassifier(),
-    OnlineClassifier("logistic", average=True),
+    OnlineClassifier("logistic", solver="adaptive"),
     OnlineRegressor(),
-    OnlineRegressor("absolute"),
+    OnlineRegressor("huber"),
 ]
 
 

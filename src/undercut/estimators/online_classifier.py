@@ -71,7 +71,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
         solver: str | OnlineSolver = "optimistic_proximal",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
-        n_passes: int = 20,
+        n_passes: int = 50,
         batch_size: int = 1,
         average: bool = False,
         certify: bool = False,

@@ -36,7 +36,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         *,
         solver: str | OnlineSolver = "optimistic_proximal",
         fit_intercept: bool = True,
-        n_passes: int = 20,
+        n_passes: int = 50,
         batch_size: int = 1,
         average: bool = False,
         certify: bool = False,

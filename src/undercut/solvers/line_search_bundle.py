@@ -54,7 +54,7 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
     max_planes: int | None = None  # planes kept besides the flat and the aggregated one
     beyond: float = 0.03  # where between the best point and the model's minimizer the next plane is taken
     max_idle: int = 15  # drop a plane whose dual weight has been zero this long
-    master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
+    master_accuracy: float = 0.2  # solve each master problem to this fraction of the gap
 
     def __post_init__(self) -> None:
         check_bundle_settings(self.max_planes, self.max_idle, self.master_accuracy)
