@@ -20,6 +20,10 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/master.py
+	$(BIN)/python benchmarks/table1.py
+	$(BIN)/python benchmarks/figures12.py
+	$(BIN)/python benchmarks/figure3.py
+	$(BIN)/python benchmarks/bmrm_figures.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'

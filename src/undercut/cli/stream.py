@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,13 @@ def train_online(
         task = bar.add_task("streaming", total=None)
         try:
             for number in range(1, n_passes + 1):
-                for chunk in iter_svmlight(file, chunk_rows=chunk_rows, n_features=width):
-                    y = labels(chunk.y) if isinstance(model, OnlineClassifier) else chunk.y
-                    width = chunk.X.shape[1]
-                    model.partial_fit(chunk.X, y, **options)
+                for X, y in _chunks(file, chunk_rows, width, skip=getattr(model, "stream_position_", 0)):
+                    width = X.shape[1]
+                    model.partial_fit(X, labels(y) if isinstance(model, OnlineClassifier) else y, **options)
+                    model.stream_position_ += y.size
                     seen = model.n_samples_seen_ - done
                     bar.update(task, description=f"pass {number} of {n_passes}, {seen} samples seen")
+                model.stream_position_ = 0
                 save_model(model, output)
         except KeyboardInterrupt:
             if not hasattr(model, "coef_"):
@@ -55,6 +57,14 @@ def train_online(
     if not quiet:
         print_rows([("samples seen", str(model.n_samples_seen_)), ("features", str(width)), ("model", str(output))])
     return 0
+
+
+def _chunks(file: Path, chunk_rows: int, width: int | None, skip: int) -> Iterator[tuple[Any, Any]]:
+    """The chunks of a file without the first ``skip`` samples, which an interrupted pass has already learned from."""
+    for X, y, _ in iter_svmlight(file, chunk_rows=chunk_rows, n_features=width):
+        if skip < y.size:
+            yield X[skip:], y[skip:]
+        skip = max(0, skip - y.size)
 
 
 def _estimator(settings: dict[str, Any]) -> Any:

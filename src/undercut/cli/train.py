@@ -44,6 +44,8 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
     """Train a linear model on FILE and save it with its certificate."""
+    if not output.parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(f"no such folder for the model: {output}")
     if online:
         _refuse_batch_options(trace=trace, max_seconds=max_seconds, class_weight=class_weight)
         method = "optimistic_proximal" if solver == "auto" else solver

@@ -38,7 +38,7 @@ class ClassifierBase(ClassifierMixin, LinearModel):
     }
 
     def _fit_one_against_rest(self, X: Any, y: Any, sample_weight: Any, solve: Callable[..., Fit]) -> Any:
-        """Fit every class against the rest with ``solve(X, target, weight, w0, title, interrupted)``."""
+        """Fit every class against the rest with ``solve(X, target, weight, w0, title, brief)``."""
         start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
         known: Any = getattr(self, "classes_", None)
         intercepts = getattr(self, "intercept_", None)
@@ -56,14 +56,10 @@ class ClassifierBase(ClassifierMixin, LinearModel):
             title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
             w0 = None if start is None or intercepts is None else self._joined(start[at], intercepts[at])
             interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
-            fits.append(solve(X, target, weight, w0, title, interrupted))
+            fits.append(solve(X, target, weight, w0, title, brief=interrupted))
         self._set_fits(fits)
         self._report([fit.result for fit in fits])
         return self
-
-    def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
-        """The parameters of the risk: the best intercept is found again, so w alone."""
-        return coef
 
     def _set_fits(self, fits: list[Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
@@ -186,8 +182,4 @@ class LinearClassifier(ClassifierBase):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-
-        def solve(X: Any, y: FloatArray, weight: Any, start: Any, title: str, interrupted: bool) -> Fit:
-            return self._solve(X, y, weight, start, title, brief=interrupted)
-
-        return self._fit_one_against_rest(X, y, sample_weight, solve)
+        return self._fit_one_against_rest(X, y, sample_weight, self._solve)

@@ -93,6 +93,10 @@ class LinearModel(BaseEstimator):
         warn_unless(result, {Status.CONVERGED}, title)
         return Fit(result.w, risk.intercept(result.w), result)
 
+    def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
+        """The parameters of the risk: the best intercept is found again, so w alone."""
+        return coef
+
     def _report(self, results: list[Result]) -> None:
         """The certificate of the fit; several problems add up."""
         self.result_ = results[0] if len(results) == 1 else results

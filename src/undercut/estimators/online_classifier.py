@@ -96,11 +96,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
         """Pass over the data ``n_passes`` times and keep the best iterate."""
         self.__dict__.pop("_games", None)
-
-        def solve(X: Any, y: FloatArray, weight: Any, start: Any, title: str, interrupted: bool) -> Any:
-            return self._fit_passes(X, y, weight, start, title)
-
-        return self._fit_one_against_rest(X, y, sample_weight, solve)
+        return self._fit_one_against_rest(X, y, sample_weight, self._fit_passes)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:

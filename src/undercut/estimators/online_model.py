@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
+from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
 from undercut.data.design import Design, WithConstant, as_design
@@ -60,17 +61,28 @@ class OnlineModel(LinearModel):
         design = as_design(X)
         return WithConstant(design) if self.fit_intercept else design
 
-    def _fit_passes(self, X: Any, y: FloatArray, weight: Array | None, w0: FloatArray | None, title: str = "") -> Fit:
-        """Passes over one problem, with the exact objective after each; the best iterate is the fit."""
+    def _fit_passes(
+        self,
+        X: Any,
+        y: FloatArray,
+        weight: Array | None,
+        w0: FloatArray | None,
+        title: str = "",
+        *,
+        brief: bool = False,
+    ) -> Fit:
+        """Passes over one problem, or a ``brief`` one after Ctrl-C; the best iterate by exact objective is the fit."""
         risk = LinearRisk(self._design(X), y, self._loss(), sample_weight=weight)
         with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, L2(self.lam), self._online_solver(), w0=w0, stop=Stop(), callbacks=callbacks)
+            stop = Stop(max_passes=1) if brief else Stop()
+            result = minimize(risk, L2(self.lam), self._online_solver(), w0=w0, stop=stop, callbacks=callbacks)
         warn_unless(result, {Status.MAX_PASSES, Status.GUARANTEED, Status.CONVERGED}, title)
         return self._split(result.w, result)
 
     def _split(self, w: FloatArray, result: Any = None) -> Fit:
         return Fit(w[:-1], float(w[-1]), result) if self.fit_intercept else Fit(w, 0.0, result)
 
+    @override
     def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
         return np.append(coef, intercept) if self.fit_intercept else coef
 
@@ -82,7 +94,7 @@ class OnlineModel(LinearModel):
             game.move_to(start)
             self._games.append(game)
         self._excess, self._seen = 0.0, 0.0
-        self.n_samples_seen_ = 0
+        self.n_samples_seen_ = self.stream_position_ = 0
 
     def _absorb(self, X: Any, targets: list[FloatArray], weight: FloatArray) -> list[Fit]:
         """Play every problem's game over one chunk; the last iterates, or the averages."""
@@ -103,6 +115,7 @@ class OnlineModel(LinearModel):
         """What it takes to go on later: numbers for a JSON header, and arrays."""
         header = {
             "n_samples_seen": self.n_samples_seen_,
+            "stream_position": self.stream_position_,
             "excess": self._excess,
             "seen": self._seen,
             "rng": [game.rng.bit_generator.state for game in self._games],
@@ -124,6 +137,7 @@ class OnlineModel(LinearModel):
             v, u, numbers = (np.array(arrays[name][at], dtype=np.float64) for name in shapes)
             self._games.append(Game(v, u, numbers, rng))
         self.n_samples_seen_ = int(header["n_samples_seen"])
+        self.stream_position_ = int(header["stream_position"])
         self._excess, self._seen = float(header["excess"]), float(header["seen"])
 
     def _chunk_weight(self, X: Any, sample_weight: Any) -> FloatArray:
@@ -132,7 +146,7 @@ class OnlineModel(LinearModel):
             raise DataError("sample_weight must have a positive sum; got only zeros")
         return weight
 
-    def fit_stream(self, chunks: Chunks, *, n_passes: int = 1, **first: Any) -> Any:
+    def fit_stream(self, chunks: Chunks, *, n_passes: int = 1, **options: Any) -> Any:
         """Learn from ``(X, y)`` chunks that need not fit in memory together.
 
         ``chunks`` is an iterable, or a function that returns a fresh one for each of ``n_passes``; further arguments
@@ -146,7 +160,7 @@ class OnlineModel(LinearModel):
             self.__dict__.pop(name, None)
         for _ in range(n_passes):
             for X, y in chunks() if callable(chunks) else chunks:
-                self.partial_fit(X, y, **first)
+                self.partial_fit(X, y, **options)
         if not hasattr(self, "_games"):
             raise DataError("the stream must hold at least one chunk; got none")
         return self

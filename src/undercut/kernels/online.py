@@ -30,24 +30,13 @@ def run_pass(
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
     slopes = np.empty(batch)
-    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
     for first in range(0, order.size, batch):
-        count = min(batch, order.size - first)
+        rows = order[first : first + batch]
 
         # 1. A subgradient of the mini-batch's loss: its slopes at the current iterate, and a bound on its norm.
-        bound, score, size2 = 0.0, 0.0, 0.0
-        for m in range(count):
-            i = np.uint64(order[first + m])
-            start = i * width if dense else np.uint64(indptr[i])
-            stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
-            offset = start if dense else np.uint64(0)
-            score, size2 = constant * v[last], constant * constant
-            for k in range(start, stop):
-                x = values[k]
-                score += x * v[np.uint64(columns[k - offset])]
-                size2 += x * x
-            slopes[m] = weight[i] / count * loss_slope(kind, setting, y[i], scale * score)
-            bound += abs(slopes[m]) * math.sqrt(size2)
+        bound, score, size2 = _find_slopes(
+            dense, indptr, columns, values, constant, y, weight, rows, kind, setting, v, scale, slopes
+        )
         g = max(g, bound + lam * math.sqrt(norm2))
 
         # 2. The step size, and the pull of the regularizer.
@@ -63,29 +52,10 @@ def run_pass(
             scale, weight_v = 1.0, 0.0
 
         # 3. The step, row by row, with the norm of w kept.
-        for m in range(count):
-            if slopes[m] == 0.0:
-                continue
-            i = np.uint64(order[first + m])
-            start = i * width if dense else np.uint64(indptr[i])
-            stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
-            offset = start if dense else np.uint64(0)
-            change = -step_size * slopes[m]
-            if count > 1:  # w has moved since the scores were taken
-                score, size2 = constant * v[last], constant * constant
-                for k in range(start, stop):
-                    score += values[k] * v[np.uint64(columns[k - offset])]
-                    size2 += values[k] * values[k]
-            norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
-            change /= scale
-            kept = weight_v * change if averaging else 0.0  # the sum of iterates must not change with v
-            for k in range(start, stop):
-                v[np.uint64(columns[k - offset])] += change * values[k]
-            v[last] += change * constant
-            if kept != 0.0:
-                for k in range(start, stop):
-                    u[np.uint64(columns[k - offset])] -= kept * values[k]
-                u[last] -= kept * constant
+        kept = weight_v if averaging else 0.0
+        norm2 = _add_rows(
+            dense, indptr, columns, values, constant, rows, slopes, -step_size, score, size2, v, u, scale, kept, norm2
+        )
 
         # 4. Projection on the ball, the running sum, and a new phase where the norm has come close to R.
         if norm2 > radius * radius:
@@ -106,6 +76,57 @@ def run_pass(
                 break
     state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R] = scale, norm2, t, tau_sum, r
     state[G], state[WEIGHT_V], state[N_SUMMED] = g, weight_v, n_summed
+
+
+@njit(cache=True)
+def _find_slopes(dense, indptr, columns, values, constant, y, weight, rows, kind, setting, v, scale, slopes):
+    """Fill ``slopes`` of the mini-batch's mean loss; (bound on its subgradient, <v, x> and |x|^2 of the last row)."""
+    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
+    bound, score, size2 = 0.0, 0.0, 0.0
+    for m in range(rows.size):
+        i = np.uint64(rows[m])
+        start = i * width if dense else np.uint64(indptr[i])
+        stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
+        offset = start if dense else np.uint64(0)
+        score, size2 = constant * v[last], constant * constant
+        for k in range(start, stop):
+            x = values[k]
+            score += x * v[np.uint64(columns[k - offset])]
+            size2 += x * x
+        slopes[m] = weight[i] / rows.size * loss_slope(kind, setting, y[i], scale * score)
+        bound += abs(slopes[m]) * math.sqrt(size2)
+    return bound, score, size2
+
+
+@njit(cache=True)
+def _add_rows(
+    dense, indptr, columns, values, constant, rows, slopes, factor, score, size2, v, u, scale, weight_v, norm2
+):  # fmt: skip
+    """``w <- w + factor * slope_i x_i`` for the rows; the new ``|w|^2``.  The sum of iterates stays what it was."""
+    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
+    for m in range(rows.size):
+        if slopes[m] == 0.0:
+            continue
+        i = np.uint64(rows[m])
+        start = i * width if dense else np.uint64(indptr[i])
+        stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
+        offset = start if dense else np.uint64(0)
+        if rows.size > 1:  # w has moved since the score was taken
+            score, size2 = constant * v[last], constant * constant
+            for k in range(start, stop):
+                score += values[k] * v[np.uint64(columns[k - offset])]
+                size2 += values[k] * values[k]
+        change = factor * slopes[m]
+        norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
+        change /= scale
+        for k in range(start, stop):
+            v[np.uint64(columns[k - offset])] += change * values[k]
+        v[last] += change * constant
+        if weight_v != 0.0:
+            for k in range(start, stop):
+                u[np.uint64(columns[k - offset])] -= weight_v * change * values[k]
+            u[last] -= weight_v * change * constant
+    return norm2
 
 
 @njit(cache=True)

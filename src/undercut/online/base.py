@@ -105,6 +105,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     certify: bool = False
     seed: int = 0
 
+    may_stall: ClassVar[bool] = False
     method: ClassVar[int]
 
     def __post_init__(self) -> None:

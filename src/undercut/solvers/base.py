@@ -36,6 +36,7 @@ class Solver(ABC, Generic[S, K, G]):
     needs_smooth: ClassVar[bool] = False
     needs_quadratic: ClassVar[bool] = True
     needs_convex: ClassVar[bool] = True
+    may_stall: ClassVar[bool] = True  # a run without any change for long is over
 
     @property
     def certificate(self) -> Certificate:

@@ -141,7 +141,10 @@ class _Run:
             while status is None:
                 state = self.solver.step(risk, reg, state)
                 status = self._record(state) or self.solver.ended(state)
-            state = self.solver.finish(risk, reg, state)
+            final = self.solver.finish(risk, reg, state)
+            if final is not state:
+                state = final
+                self.trace.append(self._timed(state))
         except KeyboardInterrupt:
             status = Status.STOPPED
         except NonfiniteError as error:
@@ -149,9 +152,12 @@ class _Run:
             detail = f"at step {state.progress.step + 1 if state else 0}: {error}"
         return self._result(state, w0, status, detail)
 
+    def _timed(self, state: State) -> Progress:
+        return replace(state.progress, seconds=time.perf_counter() - self._began)
+
     def _record(self, state: State) -> Status | None:
         """Add a row to the trace, tell the callbacks, and say whether to stop."""
-        now = replace(state.progress, seconds=time.perf_counter() - self._began)
+        now = self._timed(state)
         last = self.trace[-1] if self.trace else Progress()
         changed = now.objective < last.objective or now.lower_bound > last.lower_bound
         self._unchanged = 0 if changed else self._unchanged + 1
@@ -160,7 +166,7 @@ class _Run:
         status = self.stop.reached(now)
         if status is None and any(asked):
             return Status.STOPPED
-        if status is None and self._unchanged >= STALLED_STEPS:
+        if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS:
             return Status.STALLED
         return status
 
