@@ -13,31 +13,46 @@ import numpy as np
 from numba import njit
 
 from undercut.kernels.pointwise import slope as loss_slope
+from undercut.kernels.prefetch import prefetch
 
 PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
+AHEAD = 8  # steps between the asking for a row and its use
 
 
 @njit(cache=True)
 def run_pass(
     dense, indptr, columns, values, constant, y, weight, order, batch, kind, setting,
-    method, lam, radius, tau_one, growing, opening, epsilon, length_cap, length_per_r2, averaging, v, u, state,
+    method, lam, learning, radius, tau_one, growing, opening, epsilon, length_cap, length_per_r2, averaging,
+    v, u, state,
 ):  # fmt: skip
-    """Steps t+1, t+2, ... over mini-batches ``order[0:batch], order[batch:2*batch], ...``; updates v, u and state."""
+    """Steps t+1, t+2, ... over mini-batches ``order[0:batch], order[batch:2*batch], ...``; updates v, u and state.
+
+    ``learning`` says that G is not known, and is the largest subgradient seen.
+    """
     # Plain variables stay in registers; the entries of ``state`` would go through memory at every step.
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
-    slopes = np.empty(batch)
+    slopes, near2 = np.empty(batch), near_squared(r, epsilon, lam)
+    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
     for first in range(0, order.size, batch):
-        rows = order[first : first + batch]
+        count = min(batch, order.size - first)
+        if first + 2 * AHEAD < order.size:
+            _fetch(dense, indptr, columns, values, y, weight, width, order[first + AHEAD], order[first + 2 * AHEAD])
 
         # 1. A subgradient of the mini-batch's loss: its slopes at the current iterate, and a bound on its norm.
-        bound, score, size2 = _find_slopes(
-            dense, indptr, columns, values, constant, y, weight, rows, kind, setting, v, scale, slopes
-        )
-        g = max(g, bound + lam * math.sqrt(norm2))
+        bound, score, size2 = 0.0, 0.0, 0.0
+        for m in range(count):
+            i = np.uint64(order[first + m])
+            start, stop, offset = _row(dense, indptr, width, i)
+            score, size2 = _products(values, columns, start, stop, offset, constant, v)
+            slopes[m] = weight[i] / count * loss_slope(kind, setting, y[i], scale * score)
+            if learning:
+                bound += abs(slopes[m]) * math.sqrt(size2)
+        if learning:
+            g = max(g, bound + lam * math.sqrt(norm2))
 
         # 2. The step size, and the pull of the regularizer.
         t += 1.0
@@ -51,22 +66,34 @@ def run_pass(
             score *= scale
             scale, weight_v = 1.0, 0.0
 
-        # 3. The step, row by row, with the norm of w kept.
-        kept = weight_v if averaging else 0.0
-        norm2 = _add_rows(
-            dense, indptr, columns, values, constant, rows, slopes, -step_size, score, size2, v, u, scale, kept, norm2
-        )
+        # 3. The step, row by row, with the norm of w kept; the sum of iterates does not change with v.
+        for m in range(count):
+            if slopes[m] == 0.0:
+                continue
+            start, stop, offset = _row(dense, indptr, width, np.uint64(order[first + m]))
+            if count > 1:  # w has moved since the score was taken
+                score, size2 = _products(values, columns, start, stop, offset, constant, v)
+            change = -step_size * slopes[m]
+            norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
+            change /= scale
+            for k in range(start, stop):
+                v[np.uint64(columns[k - offset])] += change * values[k]
+            v[last] += change * constant
+            if averaging and weight_v != 0.0:
+                for k in range(start, stop):
+                    u[np.uint64(columns[k - offset])] -= weight_v * change * values[k]
+                u[last] -= weight_v * change * constant
 
         # 4. Projection on the ball, the running sum, and a new phase where the norm has come close to R.
         if norm2 > radius * radius:
-            scale *= radius / math.sqrt(norm2)
-            norm2 = radius * radius
+            scale, norm2 = scale * radius / math.sqrt(norm2), radius * radius
         if averaging:
             weight_v += scale
             n_summed += 1.0
         if growing:
-            if is_close(norm2, r, epsilon, lam):
+            if norm2 >= near2:
                 r, t, tau_sum = next_phase(r, t, tau_sum, g, opening)
+                near2 = near_squared(r, epsilon, lam)
                 state[PHASES] += 1.0
                 if averaging:
                     u[:] = 0.0
@@ -79,54 +106,35 @@ def run_pass(
 
 
 @njit(cache=True)
-def _find_slopes(dense, indptr, columns, values, constant, y, weight, rows, kind, setting, v, scale, slopes):
-    """Fill ``slopes`` of the mini-batch's mean loss; (bound on its subgradient, <v, x> and |x|^2 of the last row)."""
-    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
-    bound, score, size2 = 0.0, 0.0, 0.0
-    for m in range(rows.size):
-        i = np.uint64(rows[m])
-        start = i * width if dense else np.uint64(indptr[i])
-        stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
-        offset = start if dense else np.uint64(0)
-        score, size2 = constant * v[last], constant * constant
-        for k in range(start, stop):
-            x = values[k]
-            score += x * v[np.uint64(columns[k - offset])]
-            size2 += x * x
-        slopes[m] = weight[i] / rows.size * loss_slope(kind, setting, y[i], scale * score)
-        bound += abs(slopes[m]) * math.sqrt(size2)
-    return bound, score, size2
+def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
+    """Get the row that comes soon into the cache, and of a later one where it begins."""
+    start, _, offset = _row(dense, indptr, width, np.uint64(soon))
+    for line in range(0, 24, 8):
+        prefetch(values, start + np.uint64(line))
+    prefetch(columns, start - offset)
+    prefetch(y, np.uint64(soon))
+    prefetch(weight, np.uint64(soon))
+    if not dense:
+        prefetch(indptr, np.uint64(later))
 
 
 @njit(cache=True)
-def _add_rows(
-    dense, indptr, columns, values, constant, rows, slopes, factor, score, size2, v, u, scale, weight_v, norm2
-):  # fmt: skip
-    """``w <- w + factor * slope_i x_i`` for the rows; the new ``|w|^2``.  The sum of iterates stays what it was."""
-    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
-    for m in range(rows.size):
-        if slopes[m] == 0.0:
-            continue
-        i = np.uint64(rows[m])
-        start = i * width if dense else np.uint64(indptr[i])
-        stop = start + width if dense else np.uint64(indptr[i + np.uint64(1)])
-        offset = start if dense else np.uint64(0)
-        if rows.size > 1:  # w has moved since the score was taken
-            score, size2 = constant * v[last], constant * constant
-            for k in range(start, stop):
-                score += values[k] * v[np.uint64(columns[k - offset])]
-                size2 += values[k] * values[k]
-        change = factor * slopes[m]
-        norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
-        change /= scale
-        for k in range(start, stop):
-            v[np.uint64(columns[k - offset])] += change * values[k]
-        v[last] += change * constant
-        if weight_v != 0.0:
-            for k in range(start, stop):
-                u[np.uint64(columns[k - offset])] -= weight_v * change * values[k]
-            u[last] -= weight_v * change * constant
-    return norm2
+def _row(dense, indptr, width, i):
+    """(start, stop, offset) of row i; unsigned indices spare Numba the wrap-around test."""
+    if dense:
+        return i * width, i * width + width, i * width
+    return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
+
+
+@njit(cache=True)
+def _products(values, columns, start, stop, offset, constant, v):
+    """``<v, x>`` and ``|x|^2``."""
+    score, size2 = constant * v[np.uint64(v.size - 1)], constant * constant
+    for k in range(start, stop):
+        x = values[k]
+        score += x * v[np.uint64(columns[k - offset])]
+        size2 += x * x
+    return score, size2
 
 
 @njit(cache=True)
@@ -159,9 +167,9 @@ def next_phase(r, t, tau_sum, g, opening):
 
 
 @njit(cache=True)
-def is_close(norm2, r, epsilon, lam):
-    """Whether ``|w| >= R - sqrt(2 epsilon / lam)``: then R was too small a guess (Alg. 3)."""
-    return math.sqrt(norm2) >= r - math.sqrt(2.0 * epsilon / lam)
+def near_squared(r, epsilon, lam):
+    """The ``|w|^2`` from which on R is too small a guess: ``|w| >= R - sqrt(2 epsilon / lam)`` (Alg. 3)."""
+    return max(0.0, r - math.sqrt(2.0 * epsilon / lam)) ** 2
 
 
 @njit(cache=True)

@@ -207,8 +207,9 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         self._prepare(game, samples.bound, radius)
         kernel.run_pass(
             *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.loss,
-            self.method, lam, radius if self.project else math.inf, self.first_tau(game, lam, order.size),
-            *self.phases(game, lam), self.averages, game.v, game.u, game.numbers,
+            self.method, lam, samples.bound == 0.0, radius if self.project else math.inf,
+            self.first_tau(game, lam, order.size), *self.phases(game, lam), self.averages,
+            game.v, game.u, game.numbers,
         )  # fmt: skip
 
     def _absorb_any(self, game: Game, risk: BatchedRisk, lam: float, radius: float) -> None:
@@ -239,7 +240,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         """Start a new phase where the norm of w has come close to R; whether the phase has lasted long enough."""
         growing, opening, epsilon, length_cap, length_per_r2 = self.phases(game, lam)
         numbers = game.numbers
-        if growing and kernel.is_close(norm**2, numbers[kernel.R], epsilon, lam):
+        if growing and norm**2 >= kernel.near_squared(numbers[kernel.R], epsilon, lam):
             position = [kernel.R, kernel.T, kernel.TAU_SUM]
             r, t, tau_sum = numbers[position]
             numbers[position] = kernel.next_phase(r, t, tau_sum, numbers[kernel.G], opening)
