@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -24,11 +24,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
 from undercut import L2, Hinge, LinearRisk, Stop, __version__, minimize
 from undercut.bundles.bundle import FIRST_CAPACITY
 from undercut.data import load_svmlight
+from undercut.online import OnlineSolver
 
 DATA_VARIABLE = "UNDERCUT_DATA"
 
@@ -44,10 +46,11 @@ class DataSet:
     file: str
     positive: float
     lam: float
-    prototype_steps: int  # of an 80-line NumPy prototype, to a certified relative gap of 1e-3
-    target: float  # LIBLINEAR's time over ours, at the same objective
+    prototype_steps: int = 0  # of an 80-line NumPy prototype, to a certified relative gap of 1e-3
+    target: float = 0.0  # LIBLINEAR's time over ours, at the same objective
     n_rows: int | None = None
     shuffled: bool = False
+    folder: str = "libsvm"
 
 
 SETS = {
@@ -58,11 +61,13 @@ SETS = {
     "mnist": DataSet("mnist.scale.bz2", 8, 1e-5, 180, 2),
     "covtype": DataSet("covtype.libsvm.binary.scale.bz2", 2, 1e-8, 179, 20, n_rows=464808, shuffled=True),
 }
+TEXT_SETS = {"rcv1-sample": DataSet("rcv1-sample.ccat.bz2", 1, 1e-7, folder="text")}
+ALL_SETS = SETS | TEXT_SETS
 
 
 def data_path(name: str) -> Path:
     """Where a set lies; ``DataMissing`` names the variable and the file."""
-    file = Path("libsvm", SETS[name].file)
+    file = Path(ALL_SETS[name].folder, ALL_SETS[name].file)
     folder = os.environ.get(DATA_VARIABLE)
     if not folder:
         raise DataMissing(f"{DATA_VARIABLE} is not set: it must name the folder that holds {file}")
@@ -74,12 +79,53 @@ def data_path(name: str) -> Path:
 @lru_cache(maxsize=1)
 def load(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
     """The samples and their labels -1 and +1."""
-    which = SETS[name]
+    which = ALL_SETS[name]
     X, y, _ = load_svmlight(data_path(name))
-    rows = np.random.default_rng(0).permutation(y.size) if which.shuffled else np.arange(y.size)
     if which.shuffled or which.n_rows:
-        X, y = X[rows[: which.n_rows]], y[rows[: which.n_rows]]
+        rows = _row_order(which, y.size)[: which.n_rows]
+        X, y = X[rows], y[rows]
     return X, np.where(y == which.positive, 1.0, -1.0)
+
+
+def load_rest(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
+    """The samples that ``load`` leaves out, to test on."""
+    which = ALL_SETS[name]
+    X, y, _ = load_svmlight(data_path(name))
+    rows = _row_order(which, y.size)[which.n_rows :]
+    return X[rows], np.where(y[rows] == which.positive, 1.0, -1.0)
+
+
+def _row_order(which: DataSet, n: int) -> np.ndarray:
+    return np.random.default_rng(0).permutation(n) if which.shuffled else np.arange(n)
+
+
+def on_this_machine(names: Sequence[str]) -> list[str]:
+    """The sets that are here; a line for each that is not."""
+    found = []
+    for name in names:
+        try:
+            data_path(name)
+            found.append(name)
+        except DataMissing as reason:
+            print(f"{name} skipped: {reason}")
+    return found
+
+
+def iterates(solver: OnlineSolver, risk: LinearRisk, reg: L2) -> Iterator[np.ndarray]:
+    """The last iterate of an online method after each pass, from w = 0; nothing is evaluated on the way."""
+    solver = replace(solver, evaluate_every=None)
+    state = solver.init(risk, reg, np.zeros(risk.n_params))
+    while solver.ended(state) is None:
+        state = solver.step(risk, reg, state)
+        yield state.game.last
+
+
+def save_figure(figure: Figure, folder: str, name: str) -> None:
+    """Write a PNG, and a line that says so."""
+    path = Path(folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    print(f"\nwritten: {path}", flush=True)
 
 
 def warm_up() -> None:

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from tests.catalogue import ALL, SMOOTH, Problem
 
-from undercut import L2, CuttingPlane, DualAscent, FunctionRisk, Lbfgs, LineSearchBundle, Newton, Regularizer, minimize
+from undercut import (
+    L2,
+    CuttingPlane,
+    DualAscent,
+    FunctionRisk,
+    Lbfgs,
+    LineSearchBundle,
+    Newton,
+    ProximalBundle,
+    Regularizer,
+    minimize,
+)
 from undercut.errors import CapabilityError, ParameterError
 from undercut.solvers.driver import NEWTON_PARAMS, _resolve
 
@@ -115,17 +126,17 @@ def test_what_is_no_solver_is_refused(solver):
 
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
-    picked = _resolve("auto", Problem(loss).risk(), L2(1.0))
+    picked = _resolve("auto", Problem(loss).risk())
     assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
 
 
 def test_auto_picks_a_line_search_for_many_parameters():
     risk = Problem("logistic", d=NEWTON_PARAMS + 1).risk()
-    assert isinstance(_resolve("auto", risk, L2(1.0)), LineSearchBundle)
+    assert isinstance(_resolve("auto", risk), LineSearchBundle)
 
 
-def test_auto_picks_cutting_planes_for_any_other_function():
-    assert isinstance(_resolve("auto", counting()[0], L2(1.0)), CuttingPlane)
+def test_auto_picks_the_proximal_bundle_for_any_other_function():
+    assert isinstance(_resolve("auto", counting()[0]), ProximalBundle)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +150,7 @@ def test_auto_picks_cutting_planes_for_any_other_function():
     ],
 )
 def test_a_solver_has_a_name(name, kind):
-    assert _resolve(name, Problem("logistic").risk(), L2(1.0)) == kind()
+    assert _resolve(name, Problem("logistic").risk()) == kind()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.base import is_classifier
 
 from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, labels, print_rows
 from undercut.data import load_svmlight
 from undercut.errors import DataError
-from undercut.estimators import LinearClassifier, load_model
+from undercut.estimators import load_model
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
 DataFile = Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")]
@@ -27,7 +28,7 @@ def predict(
 ) -> None:
     """Write one prediction per line of FILE."""
     fitted, X, _ = _load(model, file)
-    if scores and not isinstance(fitted, LinearClassifier):
+    if scores and not is_classifier(fitted):
         raise DataError(
             f"--scores is for classifiers; {model} is a {type(fitted).__name__}, whose predictions are scores"
         )
@@ -57,7 +58,7 @@ def _scores(fitted: Any, X: Any, y: Array) -> dict[str, float]:
     from sklearn import metrics  # slow to import
 
     predicted = fitted.predict(X)
-    if not isinstance(fitted, LinearClassifier):
+    if not is_classifier(fitted):
         return {
             "R2": metrics.r2_score(y, predicted),
             "mean absolute error": metrics.mean_absolute_error(y, predicted),

@@ -46,7 +46,9 @@ def describe_fit(model: Any, results: list[Result], output: Path) -> None:
 
 
 def certificate_rows(model: Any) -> list[tuple[str, str]]:
-    """Objective, bound and gap of a fitted model, in words."""
+    """Objective, bound and gap of a fitted model, in words; nothing for one that learned from a stream."""
+    if not hasattr(model, "objective_"):
+        return []
     relative = model.gap_ / abs(model.objective_) if model.objective_ else model.gap_
     return [
         ("objective", f"{model.objective_:.8g}"),

@@ -86,9 +86,11 @@ def _resumed(start: Path, settings: dict[str, Any]) -> Any:
     model = load_model(start)
     if not isinstance(model, OnlineClassifier | OnlineRegressor) or not hasattr(model, "_games"):
         raise ParameterError(f"--start must be a model of train --online to go on with --online; got {start}")
-    for name, value in settings.items():
-        if getattr(model, name) != value:
-            raise ParameterError(f"--start has {name} = {getattr(model, name)!r}, and now it is {value!r}: keep it")
+    wanted = _estimator(settings)
+    for name in settings:
+        old, new = (model._loss(), wanted._loss()) if name == "loss" else (getattr(model, name), getattr(wanted, name))
+        if old != new:
+            raise ParameterError(f"--start has {name} = {old!r}, and now it is {new!r}: keep it")
     return model
 
 

@@ -48,6 +48,11 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         "certificate": {name: float(getattr(model, name)) for name in CERTIFICATE if hasattr(model, name)},
     }
     if isinstance(model, OnlineModel) and hasattr(model, "_games"):
+        if not isinstance(model.solver, str) or isinstance(getattr(model, "class_weight", None), dict):
+            raise ModelFileError(
+                "a stream with a solver object or a class_weight dict cannot be saved, as it would go on otherwise: "
+                "name the solver, and multiply the class weights into sample_weight"
+            )
         header["stream"], games = model.pause()
         arrays |= games
     if isinstance(model, ClassifierBase):
@@ -108,6 +113,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
         raise ValueError("the coefficients are not finite")
     _set_fitted(model, header, coef, intercept)
     if "stream" in header:
+        if not isinstance(model, OnlineModel):
+            raise ValueError(f"a {type(model).__name__} has no stream")
         model.resume(header["stream"], arrays)
     return model
 

@@ -95,7 +95,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
         """Pass over the data ``n_passes`` times and keep the best iterate."""
-        self.__dict__.pop("_games", None)
+        self._forget_stream()
         return self._fit_one_against_rest(X, y, sample_weight, self._fit_passes)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -113,7 +113,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
             )
         codes = np.searchsorted(labels, y)
         targets = [np.where(codes == code, 1.0, -1.0) for code in self._positives(labels.size)]
-        weight = self._chunk_weight(X, sample_weight) * self._class_factors(labels)[codes]
+        weight = self._chunk_weight(X, sample_weight, self._class_factors(labels)[codes])
         if first:
             starts = self._known_starts(len(targets), X.shape[1])
             self.classes_ = labels
@@ -141,4 +141,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
 
     def _class_factors(self, labels: Any) -> FloatArray:
         weights = self.class_weight if isinstance(self.class_weight, dict) else {}
-        return np.array([float(weights.get(label, 1.0)) for label in labels.tolist()])
+        factors = np.array([float(weights.get(label, 1.0)) for label in labels.tolist()])
+        if not (np.isfinite(factors) & (factors >= 0.0)).all():
+            raise DataError(f"class_weight must be finite and non-negative; got {self.class_weight}")
+        return factors

@@ -87,6 +87,8 @@ class OnlineModel(LinearModel):
         return np.append(coef, intercept) if self.fit_intercept else coef
 
     def _start_games(self, starts: list[FloatArray]) -> None:
+        for name in ("objective_", "lower_bound_", "gap_", "n_iter_", "result_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         solver = self._online_solver()
         self._games: list[Game] = []
         for at, start in enumerate(starts):
@@ -96,6 +98,10 @@ class OnlineModel(LinearModel):
         self._excess, self._seen = 0.0, 0.0
         self.n_samples_seen_ = self.stream_position_ = 0
 
+    def _forget_stream(self) -> None:
+        for name in ("_games", "n_samples_seen_", "stream_position_"):
+            self.__dict__.pop(name, None)
+
     def _absorb(self, X: Any, targets: list[FloatArray], weight: FloatArray) -> list[Fit]:
         """Play every problem's game over one chunk; the last iterates, or the averages."""
         solver, loss, design = self._online_solver(), self._loss(), self._design(X)
@@ -103,12 +109,13 @@ class OnlineModel(LinearModel):
             loss.check_target(y)
         self._excess += sum(_excess_at_zero(loss, y, weight) for y in targets) / len(targets)
         self._seen += float(weight.sum())
+        self.n_samples_seen_ += design.shape[0]
+        weight = weight * (self.n_samples_seen_ / self._seen)  # one on average: only their proportions count
         radius = solver.ball(self._excess / self._seen, self.lam)
         fits = []
         for game, y in zip(self._games, targets, strict=True):
-            solver.absorb(game, Samples.of(design, y, weight, loss, self.lam), self.lam, radius)
+            solver.absorb(game, Samples.of(design, y, weight, loss), self.lam, radius)
             fits.append(self._split(game.average if solver.averages else game.last))
-        self.n_samples_seen_ += design.shape[0]
         return fits
 
     def pause(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -136,14 +143,19 @@ class OnlineModel(LinearModel):
             rng.bit_generator.state = state
             v, u, numbers = (np.array(arrays[name][at], dtype=np.float64) for name in shapes)
             self._games.append(Game(v, u, numbers, rng))
+        known = [float(header[name]) for name in ("excess", "seen", "n_samples_seen", "stream_position")]
+        if not all(0.0 <= value < math.inf for value in known):
+            raise ValueError("the paused stream has impossible counts")
         self.n_samples_seen_ = int(header["n_samples_seen"])
         self.stream_position_ = int(header["stream_position"])
         self._excess, self._seen = float(header["excess"]), float(header["seen"])
 
-    def _chunk_weight(self, X: Any, sample_weight: Any) -> FloatArray:
-        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    def _chunk_weight(self, X: Any, sample_weight: Any, factors: Any = 1.0) -> FloatArray:
+        weight: FloatArray = (
+            _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True) * factors
+        )
         if not weight.sum() > 0.0:
-            raise DataError("sample_weight must have a positive sum; got only zeros")
+            raise DataError("the weights of a chunk must have a positive sum; got only zeros")
         return weight
 
     def fit_stream(self, chunks: Chunks, *, n_passes: int = 1, **options: Any) -> Any:
@@ -156,7 +168,8 @@ class OnlineModel(LinearModel):
             raise DataError(
                 f"a generator can be read once, and n_passes = {n_passes}: pass a function that returns a new one"
             )
-        for name in ("_games", "coef_", "classes_"):
+        self._forget_stream()
+        for name in ("coef_", "classes_"):
             self.__dict__.pop(name, None)
         for _ in range(n_passes):
             for X, y in chunks() if callable(chunks) else chunks:

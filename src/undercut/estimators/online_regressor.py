@@ -59,7 +59,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Pass over the data ``n_passes`` times and keep the best iterate."""
-        self.__dict__.pop("_games", None)
+        self._forget_stream()
         start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
         X, y = self._validated(X, reset=True, y=y, y_numeric=True)
         if sample_weight is not None:

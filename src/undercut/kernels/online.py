@@ -35,7 +35,7 @@ def run_pass(
     # Plain variables stay in registers; the entries of ``state`` would go through memory at every step.
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
-    slopes, near2 = np.empty(batch), near_squared(r, epsilon, lam)
+    slopes, near2, smallest = np.empty(batch), near_squared(r, epsilon, lam), 1e-4 if averaging else 1e-100
     width, last = np.uint64(columns.size), np.uint64(v.size - 1)
     for first in range(0, order.size, batch):
         count = min(batch, order.size - first)
@@ -60,7 +60,7 @@ def run_pass(
         tau_sum += tau
         scale *= shrink
         norm2 *= shrink * shrink
-        if abs(scale) < 1e-100 or abs(scale) > 1e100:  # before it under- or overflows
+        if abs(scale) < smallest:  # before it underflows, or the sum of iterates loses its digits
             u += weight_v * v
             v *= scale
             score *= scale
@@ -131,7 +131,7 @@ def _products(values, columns, start, stop, offset, constant, v):
     """``<v, x>`` and ``|x|^2``."""
     score, size2 = constant * v[np.uint64(v.size - 1)], constant * constant
     for k in range(start, stop):
-        x = values[k]
+        x = np.float64(values[k])
         score += x * v[np.uint64(columns[k - offset])]
         size2 += x * x
     return score, size2
@@ -143,9 +143,9 @@ def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
     before = lam * t + tau_sum
     tau = 0.0
     if method == PROXIMAL:  # 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t}))
-        tau = 0.5 * (math.sqrt(before * before + (g / r) ** 2) - before)
+        tau = 0.5 * (math.hypot(before, g / r) - before)
     elif method == ADAPTIVE:  # 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
-        tau = 0.5 * (math.sqrt(before * before + 8.0 / 3.0 * (g / r) ** 2) - before)
+        tau = 0.5 * (math.hypot(before, math.sqrt(8.0 / 3.0) * g / r) - before)
     elif method == FIXED and t == 1.0:
         tau = tau_one
     step_size = 1.0 / (before + tau)
@@ -181,6 +181,6 @@ def largest_row(dense, indptr, columns, values, constant, weight):
         stop = start + columns.size if dense else indptr[i + 1]
         size2 = constant * constant
         for k in range(start, stop):
-            size2 += values[k] * values[k]
+            size2 += np.float64(values[k]) ** 2
         largest = max(largest, weight[i] * math.sqrt(size2))
     return largest

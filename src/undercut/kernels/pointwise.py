@@ -24,13 +24,16 @@ from numba import njit
 ) = range(11)
 
 
+LARGEST = 100.0  # exponents beyond this say no more than "far too large", and their squares would overflow
+
+
 @njit(cache=True, inline="always")
 def slope(kind, setting, y, s):
     """A subgradient of the loss at score ``s``."""
     if kind <= EXPONENTIAL:
         return -y * _fall(kind, setting, y * s)
     if kind == POISSON:
-        return math.exp(min(s, 700.0)) - y
+        return math.exp(min(s, LARGEST)) - y
     return _residual_slope(kind, setting, s - y)
 
 
@@ -46,7 +49,7 @@ def _fall(kind, setting, margin):
     if kind == LOGISTIC:
         small = math.exp(-abs(margin))
         return (small if margin > 0.0 else 1.0) / (1.0 + small)
-    return math.exp(min(-margin, 700.0))
+    return math.exp(min(-margin, LARGEST))
 
 
 @njit(cache=True, inline="always")

@@ -48,8 +48,10 @@ class Game:
     @property
     def average(self) -> FloatArray:
         """The mean of the iterates, of the current phase where there are phases."""
-        total = self.numbers[kernel.WEIGHT_V] * self.v + self.u
-        return np.asarray(total / max(1.0, self.numbers[kernel.N_SUMMED]))
+        count = self.numbers[kernel.N_SUMMED]
+        if count == 0.0:
+            return self.last
+        return np.asarray((self.numbers[kernel.WEIGHT_V] * self.v + self.u) / count)
 
     def move_to(self, w: FloatArray) -> None:
         """Replace the last iterate."""
@@ -66,15 +68,15 @@ class Samples(NamedTuple):
     y: FloatArray
     weight: FloatArray  # multiplies the losses, and is one on average
     loss: tuple[int, float]  # its number and its setting
-    bound: float  # on the norm of a subgradient: L max_i weight_i |x_i| + sqrt(lam), 0 where slopes have no bound L
+    bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, 0 where slopes have no bound L
 
     @classmethod
-    def of(cls, design: Design, y: FloatArray, weight: FloatArray, loss: Loss, lam: float) -> Samples:
+    def of(cls, design: Design, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
         """The samples of a linear risk whose loss is compiled."""
         kind, setting, lipschitz = compiled_loss(loss) or (-1, 0.0, math.inf)
         rows, bound = design.rows(), 0.0
         if math.isfinite(lipschitz):
-            bound = lipschitz * float(kernel.largest_row(*rows, weight)) + math.sqrt(lam)
+            bound = lipschitz * float(kernel.largest_row(*rows, weight))
         return cls(rows, y, weight, (kind, setting), bound)
 
 
@@ -140,7 +142,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
         samples = None
         if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None:
-            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss, reg.lam)
+            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
         return OnlineState(game, radius, samples, w0, Progress(0, objective, n_evaluations=int(objective < math.inf)))
 
     @override
@@ -159,12 +161,14 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         progress = replace(last, step=n_passes, n_passes=float(n_passes))
         if self.evaluate_every is None:
             return replace(state, game=game, solution=w, progress=progress)
-        if n_passes % self.evaluate_every:
+        final = bool(game.numbers[kernel.DONE]) or n_passes >= self.n_passes
+        if n_passes % self.evaluate_every and not final:
             return replace(state, game=game, progress=progress)
         objective = reg.value(w) + risk.value(w)
-        best = w if objective < last.objective else state.solution
-        progress = replace(progress, objective=min(objective, last.objective), n_evaluations=last.n_evaluations + 1)
-        return replace(state, game=game, solution=best, progress=progress)
+        progress = replace(progress, n_evaluations=last.n_evaluations + 1)
+        if not objective < last.objective:
+            return replace(state, game=game, progress=progress)
+        return replace(state, game=game, solution=w, progress=replace(progress, objective=objective))
 
     @override
     def ended(self, state: OnlineState) -> Status | None:
@@ -204,7 +208,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     def absorb(self, game: Game, samples: Samples, lam: float, radius: float) -> None:
         """Play one pass over the samples, compiled."""
         order = self._order(game.rng, samples.y.size)
-        self._prepare(game, samples.bound, radius)
+        self._prepare(game, samples.bound + lam * radius if samples.bound else 0.0, radius)
         kernel.run_pass(
             *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.loss,
             self.method, lam, samples.bound == 0.0, radius if self.project else math.inf,

@@ -9,10 +9,13 @@ from typing import ClassVar, Literal, final
 from scipy.optimize import minimize_scalar
 from typing_extensions import override
 
-from undercut.errors import require
+from undercut.errors import CapabilityError, require
 from undercut.kernels import online as kernel
 from undercut.online.base import Game, OnlineSolver
 from undercut.online.bounds import rounds_by_curvature, single_tau_bound
+from undercut.online.compiled import compiled_loss
+from undercut.regularizers import Regularizer
+from undercut.risks import LinearRisk, Risk
 
 OPENING = 20.0  # the first step of a phase goes at most this fraction of R
 
@@ -110,6 +113,16 @@ class OptimisticProximal(OnlineSolver):
         super().__post_init__()
         require(self.epsilon is None or self.epsilon > 0.0, "`epsilon` must be positive, or None", self.epsilon)
         require(0.0 < self.delta <= 1.0, "`delta` must be in (0, 1]", self.delta)
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        compiled = compiled_loss(risk.loss) if isinstance(risk, LinearRisk) else None
+        if self.epsilon is not None and (compiled is None or not math.isfinite(compiled.lipschitz)):
+            raise CapabilityError(
+                f"OptimisticProximal(epsilon=...) needs a linear risk whose loss has bounded slopes, and "
+                f"{type(risk).__name__} has none: leave epsilon out, or use a loss like Hinge, Logistic or Huber"
+            )
 
     @property
     @override

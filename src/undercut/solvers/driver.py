@@ -13,7 +13,7 @@ import numpy as np
 from undercut.arrays import FloatArray, one_thread
 from undercut.callbacks import Callback
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
-from undercut.regularizers import QuadraticRegularizer, Regularizer
+from undercut.regularizers import Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.solvers.base import Solver, State
 from undercut.solvers.cutting_plane import CuttingPlane
@@ -92,7 +92,7 @@ def minimize(
     >>> result.status.name, round(result.objective, 4), result.gap <= 1e-3 * result.objective
     ('CONVERGED', 0.0625, True)
     """
-    solver = _resolve(solver, risk, reg)
+    solver = _resolve(solver, risk)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     run = _Run(solver, stop or Stop(), tuple(callbacks))
@@ -100,7 +100,7 @@ def minimize(
         return run(risk, reg, _start(w0, risk, reg))
 
 
-def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
+def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
     if isinstance(solver, Solver):
         return solver
     if solver in SOLVERS:
@@ -108,8 +108,8 @@ def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver
     require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
     if not risk.is_convex:
         raise CapabilityError(f"{type(risk).__name__} is not convex and no solver for non-convex risks was given")
-    if not isinstance(risk, LineRisk) or not isinstance(reg, QuadraticRegularizer):
-        return CuttingPlane()
+    if not isinstance(risk, LineRisk):
+        return ProximalBundle()
     smooth = isinstance(risk, SmoothRisk) and risk.is_smooth
     return Newton() if smooth and risk.n_params <= NEWTON_PARAMS else LineSearchBundle()
 

@@ -132,7 +132,7 @@ class ProximalBundle(Solver[ProximalState, Risk, QuadraticRegularizer]):
 
         # 3. The next point, near the center.
         pull = self._pull(state, reg, cut, candidate)
-        near = bundle.minimize_near(pull.center, pull.tau, 0.1 * tol)
+        near = bundle.minimize_near(pull.center, pull.tau, 1e-12 * abs(objective))
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return ProximalState(near.w, objective - near.value, pull, solution, bundle, progress)
