@@ -33,7 +33,10 @@ class LiveProgress:
     def __init__(self, title: str = "", *, after: float = APPEAR_AFTER, console: Console | None = None) -> None:
         self.title = title
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._bar = Bar(*columns, console=console or Console(stderr=True), transient=True, refresh_per_second=8)
+        console = console or Console(stderr=True)
+        self._bar = Bar(
+            *columns, console=console, transient=True, refresh_per_second=8, disable=not console.is_terminal
+        )
         self._task = self._bar.add_task(f"{title} starting (the very first run compiles for some seconds)".strip())
         self._timer = Timer(after, self._bar.start)
         self._timer.daemon = True

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from undercut.arrays import FloatArray
@@ -41,8 +41,8 @@ def demo(
     out = console()
     data = _digits()
     out.print(
-        f"Handwritten digits, {DIGIT} against the rest: {data.X.shape[0]} samples to train on, {data.X_test.shape[0]} "
-        f"to test on, {data.X.shape[1]} features.  Hinge loss, lambda = {LAM:g}, no intercept."
+        f"Handwritten digits, {DIGIT} against the rest: {data.X.shape[0]} samples to train on, {data.X_test.shape[0]} to "
+        f"test on,\n{data.X.shape[1]} features. Hinge loss, lambda = {LAM:g}, no intercept.\n"
     )
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
     runs: dict[str, Result] = {}
@@ -54,7 +54,8 @@ def demo(
         name = type(solver).__name__
         with LiveProgress(name, after=0.0) as live:
             runs[name] = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-3, max_seconds=20.0), callbacks=[live])
-    table = Table(Column("solver", no_wrap=True), "steps", "seconds", "objective", "bound", "gap", "test accuracy")
+    names = ("solver", "steps", "seconds", "objective", "bound", "gap", "accuracy")
+    table = Table(*names, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name, result in runs.items():
         gap = f"{100 * result.gap / result.objective:.3f} %"
         cells = (str(result.n_steps), f"{result.trace[-1].seconds:.2f}", f"{result.objective:.6f}")
@@ -62,7 +63,7 @@ def demo(
     table.add_row(*_liblinear(risk, reg, data))
     out.print(table)
     best = runs["LineSearchBundle"]
-    out.print(f"No w has an objective below {best.lower_bound:.6f}; ours is {best.objective:.6f}: {best.message}.")
+    out.print(f"\nNo w has an objective below {best.lower_bound:.6f}; ours is {best.objective:.6f}: {best.message}.")
     plot_convergence({name: result.trace for name, result in runs.items()}, plot)
     out.print(f"convergence plot: {plot}")
 
@@ -91,6 +92,6 @@ def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[Any, ...]:
         svc.fit(data.X, data.y)
     seconds = time.perf_counter() - began
     w = svc.coef_.ravel()
-    verdict = "failed to converge" if caught else "unknown"
+    verdict = "not converged" if caught else "unknown"
     objective = reg.value(w) + risk.value(w)
     return "LIBLINEAR", str(svc.n_iter_), f"{seconds:.2f}", f"{objective:.6f}", "-", verdict, _accuracy(w, data)

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from undercut.cli.report import console, labels, print_rows
+from undercut.cli.report import labels, print_rows
 from undercut.data import iter_svmlight
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
@@ -36,7 +36,8 @@ def train_online(
     width = getattr(model, "n_features_in_", n_features)
     done = getattr(model, "n_samples_seen_", 0)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("streaming", total=None)
         try:
             for number in range(1, n_passes + 1):
@@ -52,7 +53,7 @@ def train_online(
             if not hasattr(model, "coef_"):
                 raise
             save_model(model, output)
-            console().print(f"stopped; what was learned from {model.n_samples_seen_} samples is in {output}")
+            print_rows([("stopped", f"what was learned from {model.n_samples_seen_} samples is in {output}")])
             return 130
     if not quiet:
         print_rows([("samples seen", str(model.n_samples_seen_)), ("features", str(width)), ("model", str(output))])
