@@ -40,10 +40,9 @@ def demo(
 
     out = console()
     data = _digits()
-    out.print(
-        f"Handwritten digits, {DIGIT} against the rest: {data.X.shape[0]} samples to train on, {data.X_test.shape[0]} to "
-        f"test on,\n{data.X.shape[1]} features. Hinge loss, lambda = {LAM:g}, no intercept.\n"
-    )
+    sizes = f"{data.X.shape[0]} samples to train on, {data.X_test.shape[0]} to test on"
+    out.print(f"Handwritten digits, {DIGIT} against the rest: {sizes}.")
+    out.print(f"{data.X.shape[1]} features, hinge loss, lambda = {LAM:g}, no intercept.\n")
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
     runs: dict[str, Result] = {}
     solvers = (LineSearchBundle(), CuttingPlane())
