@@ -13,22 +13,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabet
 from sklearn.preprocessing import scale
 
 from undercut import LinearClassifier, load_model
-from undercut.cli import main
 from undercut.trace import read_trace
-
-
-@pytest.fixture
-def undercut(monkeypatch, capsys):
-    """Run a command; its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["undercut", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import struct
 import subprocess
 import sys
 
@@ -12,25 +10,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
+from tests.model_files import edit
 
 from undercut import LinearClassifier, OnlineClassifier, load_model, save_model
 from undercut.cli import main
 from undercut.data import load_svmlight
 from undercut.errors import ModelFileError
-
-
-@pytest.fixture
-def undercut(monkeypatch, capsys):
-    """Run a command; its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["undercut", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
 
 
 @pytest.fixture
@@ -243,18 +228,6 @@ def test_ctrl_c_before_anything_is_learned_saves_nothing(cancer, undercut, tmp_p
         main()
     assert ended.type is KeyboardInterrupt or ended.value.code not in (0, None)
     assert not (tmp_path / "m.uc").exists()
-
-
-def edit(path, change):
-    """Rewrite the JSON header of a model file."""
-    raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
-    outer = json.loads(raw[8 : 8 + size])
-    header = json.loads(outer["__metadata__"]["undercut"])
-    change(header)
-    outer["__metadata__"]["undercut"] = json.dumps(header)
-    text = json.dumps(outer).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + size :])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Model files round-trip, and hostile ones run nothing."""
 
-import json
 import pickle
 import struct
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
+from tests.model_files import edit
 
 from undercut import LinearClassifier, LinearRegressor, Logistic, Quantile, load_model, save_model
 from undercut.errors import ModelFileError
@@ -89,18 +89,6 @@ def test_a_truncated_file_is_refused_wherever_it_ends(saved):
             load_model(saved)
 
 
-def _edit(path, change):
-    """Rewrite the JSON header of a model file."""
-    raw = path.read_bytes()
-    (size,) = struct.unpack("<Q", raw[:8])
-    outer = json.loads(raw[8 : 8 + size])
-    header = json.loads(outer["__metadata__"]["undercut"])
-    change(header)
-    outer["__metadata__"]["undercut"] = json.dumps(header)
-    text = json.dumps(outer).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + size :])
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -119,7 +107,7 @@ def _edit(path, change):
     ],
 )
 def test_a_header_that_lies_is_refused(saved, change):
-    _edit(saved, change)
+    edit(saved, change)
     with pytest.raises(ModelFileError, match=r"model\.uc"):
         load_model(saved)
 

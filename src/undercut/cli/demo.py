@@ -40,7 +40,7 @@ def demo(
 
     out = console()
     data = _digits()
-    sizes = f"{data.X.shape[0]} samples to train on, {data.X_test.shape[0]} to test on"
+    sizes = f"{data.X.shape[0]} training and {data.X_test.shape[0]} test samples"
     out.print(f"Handwritten digits, {DIGIT} against the rest: {sizes}.")
     out.print(f"{data.X.shape[1]} features, hinge loss, lambda = {LAM:g}, no intercept.\n")
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
