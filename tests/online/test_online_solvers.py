@@ -408,3 +408,12 @@ def test_an_online_start_saves_a_batch_solver_evaluations(lam):
     result = minimize(problem.risk(), problem.reg, CuttingPlane(), w0=online.w)
     assert result.trace[0].objective == pytest.approx(online.objective, rel=1e-12)
     assert result.lower_bound <= problem.optimum().value + 1e-9
+
+
+def test_the_result_says_which_iterate_it_is():
+    problem = Problem("hinge")
+    best = minimize(problem.risk(), problem.reg, OptimisticProximal(n_passes=7))
+    reached = next(row.step for row in best.trace if row.objective == best.objective)
+    assert f"last iterate after pass {reached}, the best that was evaluated" in best.message
+    blind = minimize(problem.risk(), problem.reg, Pegasos(n_passes=3, evaluate_every=None, average=True))
+    assert "mean of the iterates after pass 3" in blind.message

@@ -182,7 +182,7 @@ def test_the_time_limit_is_kept():
         return float(np.abs(w - 1.0).sum()), np.sign(w - 1.0)
 
     stop = Stop(gap_rel=0.0, max_seconds=0.05)
-    result = minimize(FunctionRisk(slow, n_params=30), L2(1e-3), stop=stop)
+    result = minimize(FunctionRisk(slow, n_params=30), L2(1e-3), "cutting_plane", stop=stop)
     assert result.status is Status.MAX_SECONDS
     assert result.trace[-1].seconds >= 0.05
     assert all(row.seconds < 0.05 for row in result.trace[:-1])

@@ -86,6 +86,7 @@ class OnlineState:
     radius: float  # of S
     samples: Samples | None  # None: the risk is not linear, or its loss not compiled
     solution: FloatArray
+    solution_pass: int  # after which it was taken
     progress: Progress
 
 
@@ -143,7 +144,9 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         samples = None
         if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None:
             samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
-        return OnlineState(game, radius, samples, w0, Progress(0, objective, n_evaluations=int(objective < math.inf)))
+        return OnlineState(
+            game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
+        )
 
     @override
     def step(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:
@@ -160,7 +163,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         n_passes = last.step + 1
         progress = replace(last, step=n_passes, n_passes=float(n_passes))
         if self.evaluate_every is None:
-            return replace(state, game=game, solution=w, progress=progress)
+            return replace(state, game=game, solution=w, solution_pass=n_passes, progress=progress)
         final = bool(game.numbers[kernel.DONE]) or n_passes >= self.n_passes
         if n_passes % self.evaluate_every and not final:
             return replace(state, game=game, progress=progress)
@@ -168,13 +171,20 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         progress = replace(progress, n_evaluations=last.n_evaluations + 1)
         if not objective < last.objective:
             return replace(state, game=game, progress=progress)
-        return replace(state, game=game, solution=w, progress=replace(progress, objective=objective))
+        progress = replace(progress, objective=objective)
+        return replace(state, game=game, solution=w, solution_pass=n_passes, progress=progress)
 
     @override
     def ended(self, state: OnlineState) -> Status | None:
         if state.game.numbers[kernel.DONE]:
             return Status.GUARANTEED
         return Status.MAX_PASSES if state.progress.n_passes >= self.n_passes else None
+
+    @override
+    def remark(self, state: OnlineState) -> str:
+        which = "mean of the iterates" if self.averages else "last iterate"
+        choice = "" if self.evaluate_every is None else ", the best that was evaluated"
+        return f"the solution is the {which} after pass {state.solution_pass}{choice}"
 
     @override
     def finish(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:

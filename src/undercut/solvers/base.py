@@ -59,6 +59,10 @@ class Solver(ABC, Generic[S, K, G]):
         """The state to report once the run is over."""
         return state
 
+    def remark(self, state: S) -> str:
+        """What a user should know about the solution beyond the status."""
+        return ""
+
     def check(self, risk: Risk, reg: Regularizer) -> None:
         """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""
         solver, given, penalty = type(self).__name__, type(risk).__name__, type(reg).__name__

@@ -171,6 +171,8 @@ class _Run:
         return status
 
     def _result(self, state: State | None, w0: FloatArray, status: Status, detail: str) -> Result:
+        if state and not detail:
+            detail = self.solver.remark(state)
         progress = state.progress if state else Progress()
         solution = state.solution if state else w0
         return Result(
