@@ -29,6 +29,8 @@ from undercut.trace import Progress
 
 SERIOUS = 0.1  # share of the predicted decrease that moves the center
 GOOD = 0.5  # share of it that calls for longer steps
+PREDICTION_ACCURACY = 1e-3
+MAX_TAU = 1e12
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Descent(Pull):
         decrease = last - objective
         if decrease >= SERIOUS * predicted:
             return Descent(w, 0.5 * self.tau if decrease >= GOOD * predicted else self.tau)
-        return replace(self, tau=2.0 * self.tau if decrease <= -predicted else self.tau)
+        return replace(self, tau=min(2.0 * self.tau, MAX_TAU) if decrease <= -predicted else self.tau)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,9 @@ class ProximalBundle(Solver[ProximalState, Risk, QuadraticRegularizer]):
 
         # 3. The next point, near the center.
         pull = self._pull(state, reg, cut, candidate)
-        near = bundle.minimize_near(pull.center, pull.tau, 1e-12 * abs(objective))
+        #    A prediction is only worth what the proximal problem is solved to, so a small share of the last one.
+        tol = max(PREDICTION_ACCURACY * state.predicted, 1e-10 * abs(objective))
+        near = bundle.minimize_near(pull.center, pull.tau, tol)
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return ProximalState(near.w, objective - near.value, pull, solution, bundle, progress)
