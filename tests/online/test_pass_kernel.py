@@ -432,3 +432,19 @@ def test_curvature_and_phases_are_the_same_on_both_paths(solver):
     np.testing.assert_allclose(other.last, compiled.last, rtol=1e-9, atol=1e-12)
     position = [kernel.T, kernel.TAU_SUM, kernel.R, kernel.G, kernel.PHASES, kernel.N_SUMMED]
     np.testing.assert_allclose(other.numbers[position], compiled.numbers[position], rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000])
+def test_a_shuffle_is_a_permutation_that_its_seed_repeats(n):
+    first, again, other = (kernel.shuffled(n, seed) for seed in (5, 5, 6))
+    assert sorted(first) == list(range(n))
+    np.testing.assert_array_equal(first, again)
+    assert n < 1000 or (first != other).any()
+
+
+def test_a_shuffle_favours_no_place():
+    rng = np.random.default_rng(0)
+    counts = np.zeros((4, 4))
+    for seed in rng.integers(0, 2**63, 4000):
+        counts[np.arange(4), kernel.shuffled(4, seed)] += 1.0
+    np.testing.assert_allclose(counts / 4000, 0.25, atol=0.03)

@@ -184,3 +184,18 @@ def largest_row(dense, indptr, columns, values, constant, weight):
             size2 += np.float64(values[k]) ** 2
         largest = max(largest, weight[i] * math.sqrt(size2))
     return largest
+
+
+@njit(cache=True)
+def shuffled(n, seed):
+    """The numbers 0 ... n-1 in random order (Fisher and Yates, with Marsaglia's xorshift for the bits)."""
+    order = np.arange(n)
+    x = np.uint64(seed) | np.uint64(1)
+    for i in range(n - 1, 0, -1):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        high = (x * np.uint64(2685821657736338717)) >> np.uint64(32)
+        j = (high * np.uint64(i + 1)) >> np.uint64(32)
+        order[i], order[j] = order[j], order[i]
+    return order

@@ -267,7 +267,10 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         return False
 
     def _order(self, rng: np.random.Generator, n: int) -> Array:
-        return rng.permutation(n) if self.sampling == "shuffle" else rng.integers(0, n, n)
+        if self.sampling == "replacement":
+            return rng.integers(0, n, n)
+        order: Array = kernel.shuffled(n, rng.integers(0, 2**63))
+        return order
 
     def _prepare(self, game: Game, bound: float, radius: float) -> None:
         """Set R at the first round, raise G to what is known, and free the norm of w from rounding."""
