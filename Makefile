@@ -24,6 +24,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/figures12.py
 	$(BIN)/python benchmarks/figure3.py
 	$(BIN)/python benchmarks/bmrm_figures.py
+	$(BIN)/python benchmarks/stream.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'
