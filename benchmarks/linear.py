@@ -30,11 +30,10 @@ from sklearn.svm import LinearSVC
 from common import (
     DATA_VARIABLE,
     SETS,
-    DataMissing,
     PartClock,
     Table,
-    data_path,
     load,
+    on_this_machine,
     peak_memory,
     print_machine,
     reset_peak_memory,
@@ -300,18 +299,6 @@ def table_steps(name: str, repeats: int) -> None:
         table.row(kept, last.n_steps, gap, most, f"{statistics.median(r.trace[-1].seconds for r in runs):.3f}", *tenths)
 
 
-def present(names: list[str]) -> list[str]:
-    """The sets that are on this machine; a line for each that is not."""
-    found = []
-    for name in names:
-        try:
-            data_path(name)
-            found.append(name)
-        except DataMissing as reason:
-            print(f"{name} skipped: {reason}")
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one run each, not the best; LIBLINEAR in table 1 only")
@@ -320,7 +307,7 @@ def main() -> None:
     chosen = args.sets.split(",")
     if unknown := sorted(set(chosen) - set(SETS)):
         parser.error(f"--sets must name some of {','.join(SETS)}; got {','.join(unknown)}")
-    names = present(chosen)
+    names = on_this_machine(chosen)
     if not names:
         sys.exit(f"no data set was found: {DATA_VARIABLE} must name a folder that holds libsvm/{SETS[chosen[0]].file}")
     repeats = 1 if args.quick else 3
