@@ -60,12 +60,22 @@ def test_a_risk_that_is_not_convex_but_says_so_is_caught():
 
 
 def test_a_risk_that_modifies_its_point_is_caught():
+    class Careless(FunctionRisk):
+        def cut(self, w):
+            plane = super().cut(w)
+            w += 1.0
+            return plane
+
+    assert_caught(Careless(bowl, n_params=N), "modified the point")
+
+
+def test_a_function_may_do_with_its_argument_what_it_likes():
     def fun(w):
         value, gradient = float(w @ w), 2.0 * w
         w += 1.0
         return value, gradient
 
-    assert_caught(FunctionRisk(fun, n_params=N), "modified the point")
+    check_risk(FunctionRisk(fun, n_params=N))
 
 
 def test_a_wrong_lower_bound_is_caught():

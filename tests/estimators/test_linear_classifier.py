@@ -223,3 +223,17 @@ def test_constant_features_zero_rows_and_duplicates_do_no_harm():
                 model = LinearClassifier(loss=loss, lam=lam, max_steps=500).fit(X, y)
             assert np.isfinite(model.coef_).all()
             assert model.lower_bound_ <= model.objective_
+
+
+@pytest.mark.parametrize("scale", [1e10, 1e20, 1e26, 1e31, 1e36, 1e60, 1e150])
+@pytest.mark.parametrize("lam", [1e-12, 1e-4])
+def test_no_bound_is_false_however_badly_the_features_are_scaled(scale, lam):
+    """Scaled features admit coefficients scaled down, which cost next to nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(80) > 0, 1, -1)
+    attainable = LinearClassifier(lam=1e-12, gap_rel=1e-6).fit(X, y).objective_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearClassifier(lam=lam, max_steps=300).fit(X * scale, y)
+    assert model.lower_bound_ <= attainable * (1.0 + 1e-9)

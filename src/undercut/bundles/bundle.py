@@ -19,6 +19,7 @@ from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut
 
 FIRST_CAPACITY = 32
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the sums that make a bound, relative to their terms
 
 
 class Model(NamedTuple):
@@ -48,6 +49,8 @@ class Bundle:
         self.b = np.zeros(FIRST_CAPACITY)
         self._H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
+        self._norm = np.zeros(FIRST_CAPACITY)  # |a_i|
+        self._size = np.zeros(FIRST_CAPACITY)  # of the numbers whose difference is b_i, for its rounding
         self._idle = np.full(FIRST_CAPACITY, -1)  # steps without weight; -1 marks a free slot
         self._kept = np.zeros(FIRST_CAPACITY, bool)  # the flat plane and the aggregate
         self._live = np.empty(0, np.int64)  # the slots in use
@@ -55,7 +58,7 @@ class Bundle:
         self._master = Master(FIRST_CAPACITY)
         self._near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         if math.isfinite(lower_bound):
-            self._kept[self._insert(np.zeros(n_params), lower_bound)] = True
+            self._kept[self._insert(np.zeros(n_params), lower_bound, 0.0)] = True
 
     def __len__(self) -> int:
         return int(self._live.size)
@@ -67,7 +70,7 @@ class Bundle:
 
     def add(self, cut: Cut) -> None:
         """Take in a plane, with no weight yet."""
-        self._insert(cut.a, cut.b)
+        self._insert(cut.a, cut.b, abs(cut.b) + abs(cut.value))
 
     def minimize(self, tol: float) -> Model:
         """Minimize ``reg + R_t`` to a duality gap of ``tol`` and count the steps each plane goes without weight."""
@@ -75,9 +78,10 @@ class Bundle:
         self._master.solve(self._H, self._linear, live, tol)
         alpha = self._master.alpha[:top]
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
-        z = alpha @ self.A[:top]
-        lower_bound = float(alpha @ self.b[:top]) - self.reg.conjugate(-z)
-        return Model(self.reg.conjugate_argmax(-z), lower_bound)
+        z, b = alpha @ self.A[:top], float(alpha @ self.b[:top])
+        w = self.reg.conjugate_argmax(-z)
+        size = float(alpha @ self._size[:top]) + float(alpha @ self._norm[:top]) * float(np.linalg.norm(w))
+        return Model(w, b - self.reg.conjugate(-z) - ROUNDING * size)
 
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t + tau/2 (w - center)' M (w - center)`` where ``reg = 1/2 (w - c)' M (w - c)``.
@@ -118,16 +122,17 @@ class Bundle:
 
     def _merge_into_aggregate(self, slot: int) -> None:
         alpha = self._master.alpha.copy()
-        weight, a, b = alpha[slot], self.A[slot].copy(), float(self.b[slot])
+        weight, a, b, size = alpha[slot], self.A[slot].copy(), float(self.b[slot]), float(self._size[slot])
         alpha[slot] = 0.0
         old = self._aggregate
         if old >= 0 and alpha[old] > 0.0:
             share = alpha[old] / (weight + alpha[old])
             a, b = share * self.A[old] + (1.0 - share) * a, share * float(self.b[old]) + (1.0 - share) * b
+            size = max(size, float(self._size[old]))
             weight += alpha[old]
             alpha[old] = 0.0
         self._free(np.array([slot, old] if old >= 0 else [slot]))
-        self._aggregate = self._insert(a, b)
+        self._aggregate = self._insert(a, b, size)
         self._kept[self._aggregate] = True
         alpha[self._aggregate] = weight
         self._master.reset(alpha)
@@ -138,12 +143,12 @@ class Bundle:
         for master in (self._master, self._near):
             master.forget(slots)
 
-    def _insert(self, a: FloatArray, b: float) -> int:
+    def _insert(self, a: FloatArray, b: float, size: float) -> int:
         if self._live.size == self.b.size:
             self._grow()
         slot = int(self._idle.argmin())
         top = int(self._live[-1]) + 1 if self._live.size else 0
-        self.A[slot], self.b[slot] = a, b
+        self.A[slot], self.b[slot], self._size[slot], self._norm[slot] = a, b, size, np.linalg.norm(a)
         self._linear[slot] = b + self.reg.at_center(a)
         with np.errstate(over="ignore", invalid="ignore"):
             row = self.reg.dual_inner(self.A[: max(top, slot + 1)], a)
@@ -163,6 +168,8 @@ class Bundle:
         self.A = np.concatenate([self.A, np.zeros((more, self.A.shape[1]))])
         self.b = np.concatenate([self.b, np.zeros(more)])
         self._linear = np.concatenate([self._linear, np.zeros(more)])
+        self._norm = np.concatenate([self._norm, np.zeros(more)])
+        self._size = np.concatenate([self._size, np.zeros(more)])
         self._idle = np.concatenate([self._idle, np.full(more, -1)])
         self._kept = np.concatenate([self._kept, np.zeros(more, bool)])
         self._H = np.pad(self._H, (0, more))

@@ -40,7 +40,7 @@ def main() -> None:
         app()
     except ParameterError as error:
         _fail(error, 2)
-    except (UndercutError, OSError) as error:
+    except (UndercutError, OSError, ValueError) as error:  # a ValueError is scikit-learn's word for bad data
         _fail(error, 1)
 
 

@@ -44,8 +44,9 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
     """Train a linear model on FILE and save it with its certificate."""
-    if not output.parent.is_dir():  # before the work, not after it
-        raise FileNotFoundError(f"no such folder for the model: {output}")
+    for path in (output, trace):  # before the work, not after it
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
     if online:
         _refuse_batch_options(trace=trace, max_seconds=max_seconds, class_weight=class_weight)
         method = "optimistic_proximal" if solver == "auto" else solver
@@ -63,6 +64,8 @@ def train(
     if start is not None:
         _continue_from(model, start)
     X, y, _ = load_svmlight(file, n_features=n_features)
+    if start is not None and model.coef_.shape[-1] != X.shape[1]:
+        raise ParameterError(f"--start has {model.coef_.shape[-1]} features, and {file} has {X.shape[1]}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         model.fit(X, labels(y) if isinstance(model, LinearClassifier) else y)

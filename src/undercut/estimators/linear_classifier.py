@@ -46,7 +46,7 @@ class ClassifierBase(ClassifierMixin, LinearModel):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]!r}")
+            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
         if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
             start = None
         weight = self._weights(X, y, codes, sample_weight)

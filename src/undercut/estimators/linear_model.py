@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from undercut.arrays import Array, FloatArray
 from undercut.callbacks import Callback, LiveProgress
+from undercut.errors import require
 from undercut.losses import Loss
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
@@ -31,6 +32,8 @@ def lam_from_C(C: float, n_samples: int) -> float:
     >>> lam_from_C(C=1.0, n_samples=1000)
     0.001
     """
+    require(C > 0.0, "`C` must be positive", C)
+    require(n_samples >= 1, "`n_samples` must be at least 1", n_samples)
     return 1.0 / (n_samples * C)
 
 

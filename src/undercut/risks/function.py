@@ -39,11 +39,18 @@ class FunctionRisk:
         self.is_convex = convex
 
     def value(self, w: FloatArray) -> float:
-        return float(self.fun(w)[0])
+        return self._evaluate(w)[0]
+
+    def _evaluate(self, w: FloatArray) -> tuple[float, FloatArray]:
+        returned = self.fun(w.copy())  # which may do with it what it likes
+        try:
+            value, gradient = returned
+            return float(value), np.array(gradient, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"fun must return (value, subgradient), a number and an array; got {returned!r}") from error
 
     def cut(self, w: FloatArray) -> Cut:
-        value, gradient = self.fun(w)
-        a = np.array(gradient, dtype=np.float64)
+        value, a = self._evaluate(w)
         if a.shape != (self.n_params,):
             raise DataError(f"fun must return a subgradient of shape ({self.n_params},); got {a.shape}")
-        return Cut(a, float(value) - float(a @ w), float(value))
+        return Cut(a, value - float(a @ w), value)

@@ -143,6 +143,7 @@ def _normalized(sample_weight: Any, n: int) -> FloatArray:
         raise DataError(f"sample_weight must have one entry per sample, shape ({n},); got {weight.shape}")
     if not np.isfinite(weight).all() or (weight < 0.0).any():
         raise DataError(f"sample_weight must be finite and non-negative; got a minimum of {weight.min()}")
-    if weight.sum() <= 0.0:
+    if not weight.any():
         raise DataError("sample_weight must have a positive sum; got only zeros")
+    weight = weight / weight.max()  # so that the sum cannot overflow
     return np.asarray(weight / weight.sum())

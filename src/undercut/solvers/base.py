@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from undercut.arrays import FloatArray
+from undercut.bundles.bundle import ROUNDING
 from undercut.errors import CapabilityError
 from undercut.regularizers import QuadraticRegularizer, Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
@@ -85,3 +88,12 @@ class Solver(ABC, Generic[S, K, G]):
 def tighter(last: float, proved: float, objective: float) -> float:
     """The better of two lower bounds; rounding may not lift it above the objective."""
     return min(max(last, proved), objective)
+
+
+def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float) -> float:
+    """``b - reg*(-a)``, the bound that one plane proves, less what rounding may have added.
+
+    ``size`` is that of the numbers whose difference is b.
+    """
+    reach = float(np.linalg.norm(a)) * float(np.linalg.norm(reg.conjugate_argmax(-a)))
+    return b - reg.conjugate(-a) - ROUNDING * (size + reach)

@@ -35,6 +35,7 @@ SOLVERS: dict[str, type[AnySolver]] = {
     "lbfgs": Lbfgs,
 }
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+ZERO = 1e-10  # an objective below this share of the first one is as good as zero
 STALLED_STEPS = 100  # without any change of objective and bound
 
 
@@ -59,9 +60,13 @@ class Stop:
         for name in ("max_steps", "max_passes", "max_evaluations", "max_seconds"):
             require(getattr(self, name) > 0, f"`{name}` must be positive", getattr(self, name))
 
-    def reached(self, at: Progress) -> Status | None:
-        """The status a run ends with at this point, ``None`` to go on."""
-        if math.isfinite(at.gap) and at.gap <= max(self.gap_abs, self.gap_rel * abs(at.objective)):
+    def reached(self, at: Progress, start: float = 0.0) -> Status | None:
+        """The status a run ends with at this point, ``None`` to go on.
+
+        ``start`` is the first objective: an optimum of zero counts as found at a tiny share of it.
+        """
+        scale = max(abs(at.objective), ZERO * abs(start))
+        if math.isfinite(at.gap) and at.gap <= max(self.gap_abs, self.gap_rel * scale):
             return Status.CONVERGED
         limits = (
             (at.step >= self.max_steps, Status.MAX_STEPS),
@@ -163,7 +168,7 @@ class _Run:
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
-        status = self.stop.reached(now)
+        status = self.stop.reached(now, self.trace[0].objective if math.isfinite(self.trace[0].objective) else 0.0)
         if status is None and any(asked):
             return Status.STOPPED
         if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS:

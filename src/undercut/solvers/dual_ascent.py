@@ -18,7 +18,7 @@ from typing_extensions import override
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Risk
-from undercut.solvers.base import Solver, tighter
+from undercut.solvers.base import Solver, plane_bound, tighter
 from undercut.trace import Progress
 
 
@@ -27,6 +27,7 @@ class DualAscentState:
     w: FloatArray  # where the next plane is taken
     z: FloatArray | None  # None until the first plane, where the risk has no known lower bound
     r: float
+    size: float  # of the numbers that make r, for its rounding
     solution: FloatArray
     progress: Progress
 
@@ -47,7 +48,7 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> DualAscentState:
         flat = np.zeros_like(w0) if math.isfinite(risk.lower_bound) else None
-        return DualAscentState(w0, flat, risk.lower_bound, w0, Progress())
+        return DualAscentState(w0, flat, risk.lower_bound, 0.0, w0, Progress())
 
     @override
     def step(self, risk: Risk, reg: QuadraticRegularizer, state: DualAscentState) -> DualAscentState:
@@ -71,6 +72,7 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
             z, r = state.z + step_size * towards, state.r + step_size * (cut.b - state.r)
 
         # 3. Every alpha on the simplex proves a bound.
-        lower_bound = tighter(last.lower_bound, r - reg.conjugate(-z), objective)
+        size = max(state.size, abs(cut.b) + abs(cut.value))
+        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), risk.lower_bound), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-        return DualAscentState(reg.conjugate_argmax(-z), z, r, solution, progress)
+        return DualAscentState(reg.conjugate_argmax(-z), z, r, size, solution, progress)

@@ -20,7 +20,7 @@ from undercut.arrays import FloatArray
 from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Risk
-from undercut.solvers.base import Solver, tighter
+from undercut.solvers.base import Solver, plane_bound, tighter
 from undercut.trace import Progress
 
 
@@ -53,7 +53,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
-        bound = max(cut.b - reg.conjugate(-cut.a), risk.lower_bound)
+        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
         progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 
@@ -80,7 +80,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         # 3. Remember the curvature met on the way, and what the newest plane proves.
         moves = (*state.moves, solution - w)[-self.memory :]
         changes = (*state.changes, new_gradient - gradient)[-self.memory :]
-        lower_bound = tighter(last.lower_bound, cut.b - reg.conjugate(-cut.a), objective)
+        lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
 

@@ -20,7 +20,7 @@ from typing_extensions import override
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Line, SmoothRisk
-from undercut.solvers.base import Solver, tighter
+from undercut.solvers.base import Solver, plane_bound, tighter
 from undercut.trace import Progress
 
 
@@ -51,7 +51,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         line = risk.along(w0, np.zeros_like(w0))
         cut = line.cut(0.0)
-        bound = max(cut.b - reg.conjugate(-cut.a), risk.lower_bound)
+        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
         progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return NewtonState(line, 0.0, w0, cut, progress)
 
@@ -73,7 +73,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
             t, solution, objective = 0.0, w, last.objective
 
         # 3. Every plane proves a bound.
-        lower_bound = tighter(last.lower_bound, cut.b - reg.conjugate(-cut.a), objective)
+        lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return NewtonState(line, t, solution, cut if t else state.cut, progress)
 
