@@ -133,8 +133,8 @@ class Detour(LinearLine):
     def value(self, t):
         return super().value(t) + (1e-3 * t if self.wrong == "value" else 0.0)
 
-    def minimizer(self, slope, curvature):
-        best = super().minimizer(slope, curvature)
+    def minimizer(self, slope, curvature, accuracy=0.0):
+        best = super().minimizer(slope, curvature, accuracy)
         return {"late": 1.5 * best + 0.5, "never": 0.0, "negative": -0.1}.get(self.wrong, best)
 
     def cut(self, t):

@@ -101,7 +101,7 @@ def _check_line(risk: LineRisk, w: FloatArray, direction: FloatArray) -> None:
 
     best = line.minimizer(0.0, curvature)
     assert best >= 0.0, f"minimizer: t must not be negative; got {best}"
-    slack = 2e-3 * max(total(0.0) - total(best), 0.0) + ROUNDING * _size(total(0.0))
+    slack = 1e-5 * max(total(0.0) - total(best), 0.0) + ROUNDING * _size(total(0.0))
     for t in np.linspace(0.0, 2.0 * best + 1.0, 50):
         assert total(best) <= total(t) + slack, f"minimizer: {total(best)} at {best} but {total(t)} at {t}"
 

@@ -53,8 +53,11 @@ class Risk(Protocol):
 class Line(Protocol):
     """R along ``w + t direction``, with everything cached that makes it cheap."""
 
-    def minimizer(self, slope: float, curvature: float) -> float:
-        """The t >= 0 that minimizes ``R(w + t direction) + slope t + curvature t^2 / 2``."""
+    def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
+        """The t >= 0 that minimizes ``R(w + t direction) + slope t + curvature t^2 / 2``.
+
+        ``accuracy`` is the share of the decrease that may be left where the exact t costs more.
+        """
 
     def value(self, t: float) -> float:
         """``R(w + t direction)``; infinity where it overflows."""

@@ -108,8 +108,8 @@ class LinearLine(Line):
         return self._last[1]
 
     @override
-    def minimizer(self, slope: float, curvature: float) -> float:
-        return self.risk.mean_loss.minimizer(self.scores, self.rise, slope, curvature)
+    def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
+        return self.risk.mean_loss.minimizer(self.scores, self.rise, slope, curvature, accuracy)
 
     @override
     def value(self, t: float) -> float:

@@ -23,8 +23,6 @@ from undercut.kernels.crossing import crossing
 from undercut.losses import Loss, PiecewiseLinearLoss, SmoothLoss
 from undercut.risks.line import Point, minimize_convex
 
-LINE_ACCURACY = 1e-3  # a line search ends where the slope has fallen to this share of its start
-
 BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
 MAX_RESTARTS = 30
 
@@ -49,8 +47,10 @@ class MeanLoss(ABC):
         raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
 
     @abstractmethod
-    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
-        """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``."""
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``; see ``Line``."""
 
 
 class FixedPiecewise(MeanLoss):
@@ -72,7 +72,9 @@ class FixedPiecewise(MeanLoss):
         return Evaluation(value, self._slopes, b)
 
     @override
-    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
         own, n = piecewise.along_line(*self.pieces, self.weight, scores, direction, self._at, self._rise)
         return float(crossing(self._at[:n], self._rise[:n], own + slope, curvature, 0.0))
 
@@ -90,12 +92,14 @@ class FreePiecewise(FixedPiecewise):
         return self._at_intercept(scores, b)
 
     @override
-    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
         def point(t: float) -> Point:
             value, slopes, _ = self.evaluate(scores + t * direction)
             return Point(value, float(slopes @ direction), math.nan)
 
-        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
 class Fixed(MeanLoss):
@@ -122,14 +126,16 @@ class Fixed(MeanLoss):
             return self.weight * bend
 
     @override
-    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
         def point(t: float) -> Point:
             at = scores + t * direction
             value, slopes, _ = self.evaluate(at)
             bend = float(self.bend(at) @ direction**2) if isinstance(self.loss, SmoothLoss) else math.nan
             return Point(value, float(slopes @ direction), bend)
 
-        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
 class FreeSmooth(MeanLoss):
@@ -150,7 +156,9 @@ class FreeSmooth(MeanLoss):
         return self._fixed.bend(scores + self._intercept(scores))
 
     @override
-    def minimizer(self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float) -> float:
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
         def point(t: float) -> Point:
             at = scores + t * direction
             value, slopes, b = self.evaluate(at)
@@ -159,7 +167,7 @@ class FreeSmooth(MeanLoss):
                 centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
                 return Point(value, float(slopes @ direction), float(bend @ centered**2))
 
-        return minimize_convex(point, slope, curvature, accuracy=LINE_ACCURACY)
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
     def _intercept(self, scores: FloatArray) -> float:
         """The b at which the slopes sum to zero, up to rounding where they are taken."""

@@ -14,6 +14,8 @@ from undercut.regularizers import QuadraticRegularizer, Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.trace import Certificate, Progress, Status
 
+LINE_ACCURACY = 1e-3  # share of a line search's decrease that may be left: the next step makes up for it
+
 
 class State(Protocol):
     """What every state carries: the best solution so far and the numbers that describe it."""

@@ -22,7 +22,7 @@ from undercut.bundles import Bundle
 from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Line, LineRisk
-from undercut.solvers.base import Solver, tighter
+from undercut.solvers.base import LINE_ACCURACY, Solver, tighter
 from undercut.solvers.cutting_plane import check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 
@@ -81,7 +81,7 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
         # 2. Move the best point to the minimum of J towards the model's minimizer.
         direction = model.w - best
         line = state.line.turn(state.t, direction)
-        t = line.minimizer(*reg.along(best, direction))
+        t = line.minimizer(*reg.along(best, direction), accuracy=LINE_ACCURACY)
         solution = best + t * direction
         objective = reg.value(solution) + line.value(t)
         if not objective < last.objective:  # rounding: stay

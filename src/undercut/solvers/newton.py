@@ -20,7 +20,7 @@ from typing_extensions import override
 from undercut.arrays import FloatArray
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Line, SmoothRisk
-from undercut.solvers.base import Solver, plane_bound, tighter
+from undercut.solvers.base import LINE_ACCURACY, Solver, plane_bound, tighter
 from undercut.trace import Progress
 
 
@@ -66,7 +66,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
         # 2. The minimum of J along it.
         line = state.line.turn(state.t, direction)
-        t = line.minimizer(*reg.along(w, direction))
+        t = line.minimizer(*reg.along(w, direction), accuracy=LINE_ACCURACY)
         solution, cut = w + t * direction, line.cut(t)
         objective = reg.value(solution) + cut.value
         if not objective < last.objective:  # rounding: stay, but keep what the plane proves
