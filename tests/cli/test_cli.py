@@ -109,6 +109,8 @@ def test_ending_early_exits_with_3_and_start_continues(cancer, undercut, tmp_pat
         (["--solver", "bundle"], 2, "solver"),
         (["--class-weight", "even"], 2, "--class-weight must be balanced"),
         (["--loss", "squared", "--class-weight", "balanced"], 2, "classification"),
+        (["--passes", "3"], 2, "--passes needs --online"),
+        (["--classes", "1,2"], 2, "--classes needs --online"),
         (["--start", "none.uc"], 1, "none.uc"),
         (["--output", "no/such/folder/model.uc"], 1, "no/such/folder/model.uc"),
         (["--n-features", "3"], 1, "cancer.svm:1:"),

@@ -37,9 +37,9 @@ def train(
     start: Annotated[Path | None, typer.Option(help="Continue from this model")] = None,
     n_features: Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")] = None,
     online: Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")] = False,
-    passes: Annotated[int, typer.Option(min=1, help="With --online: how often to read the file")] = 1,
-    chunk_rows: Annotated[int, typer.Option(min=1, help="With --online: samples in memory at a time")] = 10_000,
-    classes: Annotated[str | None, typer.Option(help="With --online: all labels, if the first chunk lacks one")] = None,
+    passes: Annotated[int | None, typer.Option(min=1, help="With --online: how often to read the file [1]")] = None,
+    chunk_rows: Annotated[int | None, typer.Option(min=1, help="With --online: samples at a time [10000]")] = None,
+    classes: Annotated[str | None, typer.Option(help="With --online: all labels, such as -1,1")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
@@ -48,14 +48,15 @@ def train(
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
     if online:
-        _refuse_batch_options(trace=trace, max_seconds=max_seconds, class_weight=class_weight)
+        _refuse("is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight)
         method = "optimistic_proximal" if solver == "auto" else solver
         choice = {"loss": loss, "lam": lam, "solver": method, "fit_intercept": intercept}
         code = train_online(
-            file, choice, output, n_passes=passes, chunk_rows=chunk_rows, classes=classes, n_features=n_features,
-            start=start, quiet=quiet,
+            file, choice, output, n_passes=passes or 1, chunk_rows=chunk_rows or 10_000, classes=classes,
+            n_features=n_features, start=start, quiet=quiet,
         )  # fmt: skip
         raise typer.Exit(code)
+    _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
     settings: dict[str, Any] = {
         "loss": loss, "lam": lam, "solver": solver, "fit_intercept": intercept, "gap_rel": gap,
         "max_steps": max_steps, "max_seconds": max_seconds, "verbose": int(not quiet),
@@ -78,10 +79,11 @@ def train(
     raise typer.Exit(_exit_code(results))
 
 
-def _refuse_batch_options(**given: Any) -> None:
+def _refuse(reason: str, **given: Any) -> None:
+    """Options that would be ignored are refused instead."""
     for name, value in given.items():
         if value is not None:
-            raise ParameterError(f"--{name.replace('_', '-')} is not for --online, which has no second look; drop it")
+            raise ParameterError(f"--{name.replace('_', '-')} {reason}: drop it; got {value}")
 
 
 def _estimator(settings: dict[str, Any], class_weight: str | None) -> Any:
