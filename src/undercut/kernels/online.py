@@ -126,7 +126,7 @@ def _row(dense, indptr, width, i):
     return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other
 def _products(values, columns, start, stop, offset, constant, v):
     """``<v, x>`` and ``|x|^2``."""
     score, size2 = constant * v[np.uint64(v.size - 1)], constant * constant
