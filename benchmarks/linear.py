@@ -44,7 +44,7 @@ from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Result, Stop, mini
 from undercut.bundles import Bundle
 from undercut.data import design
 from undercut.risks import scores
-from undercut.risks.linear import LinearLine
+from undercut.risks.score_risk import ScoreLine
 
 GAP = 1e-3
 PATIENCE = 10.0  # LIBLINEAR gets this many times our time
@@ -89,7 +89,7 @@ def shares(X: sp.csr_matrix, y: np.ndarray, lam: float) -> str:
     watched = [(owner, name, "matvec") for owner in designs for name in ("matvec", "rmatvec")]
     watched += [(Bundle, name, "QP") for name in ("add", "minimize")]
     watched += [(owner, name, "line search") for owner in losses for name in ("evaluate", "minimizer")]
-    watched += [(LinearLine, "_scores_at", "line search")]
+    watched += [(ScoreLine, "_scores_at", "line search")]
     with ExitStack() as stack:
         for owner, name, part in watched:
             if name in vars(owner):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.catalogue import Problem
 from undercut import L2, Cut, FunctionRisk, LinearRisk
-from undercut.risks.linear import LinearLine
+from undercut.risks.score_risk import ScoreLine
 from undercut.testing import check_regularizer, check_risk
 
 N = 4
@@ -123,7 +123,7 @@ def test_two_values_that_differ_are_caught():
     assert_caught(Wrong(cut=cut), "differs from value")
 
 
-class Detour(LinearLine):
+class Detour(ScoreLine):
     """A line with one wrong part."""
 
     def __init__(self, risk, scores, rise, wrong=""):

@@ -62,7 +62,7 @@ def test_the_slopes_at_the_best_intercept_balance(name, scale):
     """Only then is the plane of the remaining problem a supporting one."""
     for seed in range(5):
         risk, _, _, scores, _ = random_case(name, scale, seed)
-        slopes = risk.mean_loss.evaluate(scores).slopes
+        slopes = risk.phi.evaluate(scores).slopes
         assert abs(slopes.sum()) <= 1e-10 * np.abs(slopes).sum()
 
 
@@ -96,7 +96,7 @@ def test_a_common_shift_of_all_scores_is_absorbed(name):
     """A constant feature adds nothing to a free intercept."""
     risk, w, _, scores, _ = random_case(name, 1.0, 0)
     for shift in (1e-3, 1.0, -50.0):
-        moved = risk.mean_loss.evaluate(scores + shift)
+        moved = risk.phi.evaluate(scores + shift)
         assert moved.value == pytest.approx(risk.value(w), rel=1e-11)
         assert moved.intercept + shift == pytest.approx(risk.intercept(w), abs=1e-6)
 

@@ -10,8 +10,6 @@ Both are convex in s.  At the minimizing b the slopes ``g_i`` can be chosen to s
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -22,35 +20,18 @@ from undercut.kernels import piecewise
 from undercut.kernels.crossing import crossing
 from undercut.losses import Loss, PiecewiseLinearLoss, SmoothLoss
 from undercut.risks.line import Point, minimize_convex
+from undercut.risks.score_risk import Evaluation, ScoreFunction
 
 BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
 MAX_RESTARTS = 30
 
 
-class Evaluation(NamedTuple):
-    """phi at some scores."""
-
-    value: float
-    slopes: FloatArray  # a subgradient in s, weights included; valid until the next evaluation
-    intercept: float
-
-
-class MeanLoss(ABC):
-    """``phi(s)``."""
-
-    @abstractmethod
-    def evaluate(self, scores: FloatArray) -> Evaluation:
-        """Value, subgradient and intercept."""
+class MeanLoss(ScoreFunction):
+    """The weighted mean of a loss."""
 
     def bend(self, scores: FloatArray) -> FloatArray:
         """Weighted second derivatives of the losses at their scores, the intercept included."""
         raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
-
-    @abstractmethod
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``; see ``Line``."""
 
 
 class FixedPiecewise(MeanLoss):
@@ -95,11 +76,7 @@ class FreePiecewise(FixedPiecewise):
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
-        def point(t: float) -> Point:
-            value, slopes, _ = self.evaluate(scores + t * direction)
-            return Point(value, float(slopes @ direction), math.nan)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+        return ScoreFunction.minimizer(self, scores, direction, slope, curvature, accuracy)
 
 
 class Fixed(MeanLoss):
