@@ -24,7 +24,11 @@ rows = st.builds(
     n_evaluations=counts,
     n_cuts=counts,
     n_passes=st.floats(0.0, 1e9),
+    n_descent=counts,
+    n_null=counts,
+    n_null2=counts,
     seconds=st.floats(0.0, 1e9),
+    certificate=st.sampled_from(["global", "local", "none"]),
 )
 
 
@@ -60,7 +64,8 @@ def test_an_empty_file_is_an_empty_trace(tmp_path):
 
 
 GOOD = json.dumps({"step": 0, "objective": 1.0, "lower_bound": None, "n_evaluations": 1, "n_cuts": 0, "n_passes": 0.0,
-                   "seconds": 0.0, "gap": None})  # fmt: skip
+                   "n_descent": 0, "n_null": 0, "n_null2": 0, "seconds": 0.0, "certificate": "global",
+                   "gap": None})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -74,6 +79,7 @@ GOOD = json.dumps({"step": 0, "objective": 1.0, "lower_bound": None, "n_evaluati
         GOOD.replace('"step": 0', '"step": null'),
         GOOD.replace('"step": 0', '"step": "zero"'),
         GOOD.replace('"objective": 1.0', '"objective": [1.0]'),
+        GOOD.replace('"global"', '"guess"'),
         GOOD[:-5],
     ],
 )

@@ -58,10 +58,10 @@ def describe(progress: Progress) -> str:
     """One line of numbers.
 
     >>> describe(Progress(step=3, objective=0.5, lower_bound=0.25))
-    'step 3  objective 0.5  bound 0.25  gap 50.00 %'
+    'step 3  objective 0.5  lower bound 0.25  gap 50.00 %'
     """
     relative = progress.gap / abs(progress.objective) if progress.objective else progress.gap
     return (
         f"step {progress.step}  objective {progress.objective:.6g}  "
-        f"bound {progress.lower_bound:.6g}  gap {100.0 * relative:.2f} %"
+        f"{progress.bound_name} {progress.lower_bound:.6g}  {progress.gap_name} {100.0 * relative:.2f} %"
     )

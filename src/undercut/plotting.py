@@ -28,8 +28,10 @@ def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | 
         known = [row for row in trace if math.isfinite(row.gap) and row.objective != 0.0]
         relative = [max(row.gap / abs(row.objective), 1e-16) for row in known]
         gaps.semilogy([row.seconds for row in known], relative, color=color, label=name)
-    bounds.set(xlabel="step", ylabel="objective (solid) and lower bound (dashed)")
-    gaps.set(xlabel="seconds", ylabel="relative gap")
+    last = [trace[-1] for trace in runs.values() if trace]
+    bound_names = " or ".join(sorted({row.bound_name for row in last if row.certificate != "none"}))
+    bounds.set(xlabel="step", ylabel=f"objective (solid) and {bound_names} (dashed)" if bound_names else "objective")
+    gaps.set(xlabel="seconds", ylabel="relative " + " or ".join(sorted({row.gap_name for row in last} or {"gap"})))
     gaps.grid(alpha=0.3)
     bounds.grid(alpha=0.3)
     if len(runs) > 1:

@@ -1,6 +1,9 @@
 """What a run reports: one ``Progress`` row per step, a ``Status`` at its end, and the ``Result``.
 
 lower_bound  <=  min_w J(w)  <=  objective,        gap = objective - lower_bound
+
+Where the risk is not convex ``lower_bound`` is the minimum of a model of J around the best point, and says nothing
+about the optimum: the certificate is then ``"local"`` and the gap is called the model gap.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from undercut.arrays import FloatArray
 from undercut.errors import DataError
 
 Certificate = Literal["global", "local", "none"]
+BOUND_NAMES: dict[str, str] = {"global": "lower bound", "local": "model minimum", "none": "no bound"}
 
 
 class Status(Enum):
@@ -43,12 +47,26 @@ class Progress:
     n_evaluations: int = 0
     n_cuts: int = 0
     n_passes: float = 0.0
+    n_descent: int = 0  # steps that improved the solution, where a method tells them apart
+    n_null: int = 0  # steps that only improved the model
+    n_null2: int = 0  # those whose plane had to be replaced (Do and Artières 2012, Alg. 6)
     seconds: float = 0.0
+    certificate: Certificate = "global"
 
     @property
     def gap(self) -> float:
-        """How far the best solution is from the optimum, at most."""
+        """How far the best solution is from the optimum, at most; from the model's minimum without convexity."""
         return self.objective - self.lower_bound
+
+    @property
+    def bound_name(self) -> str:
+        """What ``lower_bound`` may be called."""
+        return BOUND_NAMES[self.certificate]
+
+    @property
+    def gap_name(self) -> str:
+        """What ``gap`` may be called."""
+        return "model gap" if self.certificate == "local" else "gap"
 
 
 @dataclass(frozen=True)
@@ -89,7 +107,7 @@ def write_trace(path: str | Path, trace: Iterable[Progress]) -> None:
     """Write one JSON object per step and line; an unknown bound is ``null``."""
     with open(path, "w", encoding="utf-8") as file:
         for row in trace:
-            known = {key: value if math.isfinite(value) else None for key, value in asdict(row).items()}
+            known = {key: None if value in (math.inf, -math.inf) else value for key, value in asdict(row).items()}
             gap = row.gap if math.isfinite(row.gap) else None
             file.write(json.dumps(known | {"gap": gap}) + "\n")
 
@@ -104,8 +122,10 @@ def read_trace(path: str | Path) -> list[Progress]:
             try:
                 row: dict[str, Any] = json.loads(line)
                 known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
-                if not all(type(value) in (int, float) for value in known.values()):
-                    raise ValueError("every field is a number or null")
+                if known["certificate"] not in BOUND_NAMES:
+                    raise ValueError(f"the certificate is one of {', '.join(BOUND_NAMES)}")
+                if not all(type(known[name]) in (int, float) for name in names if name != "certificate"):
+                    raise ValueError("every other field is a number or null")
                 trace.append(Progress(**known))
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}:{number}: not a row of a trace ({error})") from error

@@ -197,7 +197,7 @@ def test_the_lower_bound_holds_everywhere(name, fit_intercept, rng):
         assert risk.value(w) >= risk.lower_bound - 1e-12
 
 
-class Ramp(Loss):
+class Bent(Loss):
     """``|s - y| + (s - y)^2``: neither smooth nor piecewise linear, with a derived infimum."""
 
     def value_slope(self, y, scores):
@@ -208,7 +208,7 @@ class Ramp(Loss):
         pass
 
 
-class Unbounded(Ramp):
+class Unbounded(Bent):
     """A loss whose author knows no bound."""
 
     def infimum(self, y):
@@ -216,14 +216,14 @@ class Unbounded(Ramp):
 
 
 def test_a_loss_that_is_only_a_loss_makes_a_risk(rng):
-    check_risk(LinearRisk(rng.standard_normal((20, 3)), rng.standard_normal(20), Ramp()))
+    check_risk(LinearRisk(rng.standard_normal((20, 3)), rng.standard_normal(20), Bent()))
 
 
 def test_a_loss_that_is_only_a_loss_has_no_exact_intercept(rng):
     with pytest.raises(CapabilityError) as refusal:
-        LinearRisk(rng.standard_normal((4, 2)), np.zeros(4), Ramp(), fit_intercept=True)
-    assert "SmoothLoss or a PiecewiseLinearLoss" in str(refusal.value)  # the need
-    assert "Ramp is neither" in str(refusal.value)  # the lack
+        LinearRisk(rng.standard_normal((4, 2)), np.zeros(4), Bent(), fit_intercept=True)
+    assert "a PiecewiseLinearLoss or a KinkedLoss" in str(refusal.value)  # the need
+    assert "Bent is none of them" in str(refusal.value)  # the lack
     assert "constant feature" in str(refusal.value)  # the remedy
 
 

@@ -94,6 +94,7 @@ def test_a_certificate_needs_a_convex_risk(solver):
     message = refusal_of(risk, L2(1.0), solver)
     assert f"{type(solver).__name__} needs a convex risk" in message
     assert "FunctionRisk says it is not" in message
+    assert "use NonconvexBundle" in message
     assert "declare the risk convex" in message
     assert calls == []
 
@@ -107,11 +108,11 @@ def test_a_master_problem_needs_a_quadratic_regularizer(solver):
     assert "use L2" in message
 
 
-def test_no_solver_is_picked_for_a_risk_that_is_not_convex():
-    risk, calls = counting(convex=False)
-    message = refusal_of(risk, L2(1.0), "auto")
-    assert "FunctionRisk is not convex" in message
-    assert calls == []
+def test_a_risk_that_is_not_convex_gets_a_local_certificate():
+    risk, _ = counting(convex=False)
+    result = minimize(risk, L2(1.0))
+    assert result.certificate == "local"
+    assert {row.certificate for row in result.trace} == {"local"}
 
 
 def test_no_solver_is_picked_for_a_regularizer_that_is_not_quadratic():

@@ -54,11 +54,12 @@ class Bundle:
         self._idle = np.full(FIRST_CAPACITY, -1)  # steps without weight; -1 marks a free slot
         self._kept = np.zeros(FIRST_CAPACITY, bool)  # the flat plane and the aggregate
         self._live = np.empty(0, np.int64)  # the slots in use
-        self._aggregate = -1
+        self._flat = self._aggregate = -1
         self._master = Master(FIRST_CAPACITY)
         self._near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         if math.isfinite(lower_bound):
-            self._kept[self._insert(np.zeros(n_params), lower_bound, 0.0)] = True
+            self._flat = self._insert(np.zeros(n_params), lower_bound, 0.0)
+            self._kept[self._flat] = True
 
     def __len__(self) -> int:
         return int(self._live.size)

@@ -50,8 +50,12 @@ def certificate_rows(model: Any) -> list[tuple[str, str]]:
     if not hasattr(model, "objective_"):
         return []
     relative = model.gap_ / abs(model.objective_) if model.objective_ else model.gap_
-    return [
-        ("objective", f"{model.objective_:.8g}"),
-        ("lower bound", f"{model.lower_bound_:.8g}"),
-        ("gap", f"{model.gap_:.3g} ({100 * relative:.3g} % of the objective)"),
-    ]
+    gap = f"{model.gap_:.3g} ({100 * relative:.3g} % of the objective)"
+    if model.certificate_ == "local":
+        return [
+            ("objective", f"{model.objective_:.8g}"),
+            ("model gap", f"{gap}: a stationary point up to that, not a bound on the optimum"),
+        ]
+    if model.certificate_ == "none":
+        return [("objective", f"{model.objective_:.8g}")]
+    return [("objective", f"{model.objective_:.8g}"), ("lower bound", f"{model.lower_bound_:.8g}"), ("gap", gap)]

@@ -6,12 +6,14 @@ from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.model_file import load_model, save_model
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "OnlineClassifier",
     "OnlineRegressor",
+    "TransductiveClassifier",
     "lam_from_C",
     "load_model",
     "save_model",

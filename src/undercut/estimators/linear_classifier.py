@@ -17,7 +17,8 @@ from sklearn.utils.validation import _check_sample_weight
 from undercut.arrays import Array, FloatArray
 from undercut.errors import DataError
 from undercut.estimators.linear_model import Fit, LinearModel
-from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, SquaredHinge
+from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, Ramp, SquaredHinge
+from undercut.risks import LinearRisk
 from undercut.solvers import Solver
 from undercut.trace import Status
 
@@ -112,10 +113,12 @@ class LinearClassifier(ClassifierBase):
 
     Parameters
     ----------
-    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", or a ``Loss``
+    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", "ramp", or a ``Loss``
+        The ramp loss is not convex: the search starts from the hinge loss's optimum and ends at a stationary point,
+        and the gap is that of a local model.
     lam : float
         Lambda; ``lam_from_C(C, n_samples)`` translates from ``C``.
-    solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "lbfgs", or a ``Solver``
+    solver : "auto", the name of a solver such as "cutting_plane", or a ``Solver``
     fit_intercept : bool
         Whether to fit an intercept, which is not penalized.
     class_weight : dict, "balanced" or None
@@ -134,6 +137,7 @@ class LinearClassifier(ClassifierBase):
     intercept_ : array of shape (1,) or (n_classes,)
     classes_ : array of labels
     objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    certificate_ : "global", or "local" for a non-convex loss: ``gap_`` is then the model gap, and there is no bound
     n_iter_ : steps of the longest run
     result_ : ``Result``, or a list of one per class
 
@@ -147,6 +151,7 @@ class LinearClassifier(ClassifierBase):
     (True, 0.99)
     """
 
+    _losses: ClassVar[dict[str, type[Loss]]] = {**ClassifierBase._losses, "ramp": Ramp}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -182,4 +187,13 @@ class LinearClassifier(ClassifierBase):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        return self._fit_one_against_rest(X, y, sample_weight, self._solve)
+        return self._fit_one_against_rest(X, y, sample_weight, self._solve_from_convex)
+
+    def _solve_from_convex(
+        self, X: Any, y: FloatArray, weight: Array | None, w0: FloatArray | None, title: str, *, brief: bool
+    ) -> Fit:
+        """Fit one problem; a non-convex one from the optimum of the hinge loss."""
+        if w0 is None and not self._loss().is_convex:
+            hinge = LinearRisk(X, y, Hinge(), sample_weight=weight, fit_intercept=self.fit_intercept)
+            w0 = self._minimize(hinge, None, title, solver="auto", brief=brief).w
+        return self._solve(X, y, weight, w0, title, brief=brief)

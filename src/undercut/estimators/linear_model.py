@@ -19,7 +19,7 @@ from undercut.callbacks import Callback, LiveProgress
 from undercut.errors import require
 from undercut.losses import Loss
 from undercut.regularizers import L2
-from undercut.risks import LinearRisk
+from undercut.risks import LinearRisk, ScoreRisk
 from undercut.solvers import SOLVERS, Solver, Stop, minimize
 from undercut.trace import Result, Status
 
@@ -84,15 +84,21 @@ class LinearModel(BaseEstimator):
         *,
         brief: bool = False,
     ) -> Fit:
-        """Minimize one problem to the wanted gap, or with one ``brief`` step after Ctrl-C has ended an earlier problem.
+        """Fit one problem."""
+        risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
+        return self._minimize(risk, w0, title, brief=brief)
+
+    def _minimize(
+        self, risk: ScoreRisk, w0: FloatArray | None, title: str = "", *, solver: Any = None, brief: bool = False
+    ) -> Fit:
+        """Minimize a risk to the wanted gap, or with one ``brief`` step after Ctrl-C has ended an earlier problem.
 
         A run that ends early warns, certificate included.
         """
-        risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
         max_steps = 1 if brief else self.max_steps
         stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
         with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, L2(self.lam), self.solver, w0=w0, stop=stop, callbacks=callbacks)
+            result = minimize(risk, L2(self.lam), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
         warn_unless(result, {Status.CONVERGED}, title)
         return Fit(result.w, risk.intercept(result.w), result)
 
@@ -103,9 +109,10 @@ class LinearModel(BaseEstimator):
     def _report(self, results: list[Result]) -> None:
         """The certificate of the fit; several problems add up."""
         self.result_ = results[0] if len(results) == 1 else results
+        self.certificate_ = results[0].certificate
         self.objective_ = float(sum(result.objective for result in results))
-        self.lower_bound_ = float(sum(result.lower_bound for result in results))
-        self.gap_ = self.objective_ - self.lower_bound_
+        self.gap_ = float(sum(result.gap for result in results))
+        self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
 
     def _scores(self, X: Any) -> FloatArray:

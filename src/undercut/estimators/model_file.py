@@ -20,11 +20,14 @@ from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.losses import Loss
+from undercut.trace import BOUND_NAMES
 
 VERSION = 1
 ESTIMATORS: dict[str, type[LinearModel]] = {
-    kind.__name__: kind for kind in (LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor)
+    kind.__name__: kind
+    for kind in (LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor, TransductiveClassifier)
 }
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "n_iter_")
 
@@ -45,7 +48,7 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         "estimator": type(model).__name__,
         "loss": _describe(model),
         "params": _plain_params(model),
-        "certificate": {name: float(getattr(model, name)) for name in CERTIFICATE if hasattr(model, name)},
+        "certificate": _certificate(model),
     }
     if isinstance(model, OnlineModel) and hasattr(model, "_games"):
         if not isinstance(model.solver, str) or isinstance(getattr(model, "class_weight", None), dict):
@@ -82,7 +85,15 @@ def load_model(path: str | Path) -> Any:
         raise ModelFileError(f"{path} is not a model file of undercut, or is damaged: {error}") from error
 
 
+def _certificate(model: LinearModel) -> dict[str, Any]:
+    """The numbers, and what they are worth; nothing of a model that learned from a stream."""
+    numbers: dict[str, Any] = {name: float(getattr(model, name)) for name in CERTIFICATE if hasattr(model, name)}
+    return numbers | {"kind": model.certificate_} if hasattr(model, "certificate_") else numbers
+
+
 def _describe(model: LinearModel) -> dict[str, Any]:
+    if "loss" not in model.get_params(deep=False):
+        return {}
     loss = model._loss()
     names = {kind: name for name, kind in model._losses.items()}
     if type(loss) not in names:
@@ -101,9 +112,7 @@ def _plain_params(model: LinearModel) -> dict[str, Any]:
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     kind = ESTIMATORS[header["estimator"]]
-    settings = header["loss"]["settings"]
-    loss: Loss = kind._losses[header["loss"]["name"]](**settings)
-    model = kind(loss=loss if settings else header["loss"]["name"], **header["params"])
+    model = kind(**_loss(kind, header["loss"]), **header["params"])
     model._validate_params()
     coef = np.atleast_2d(np.asarray(arrays["coef"], dtype=np.float64))
     intercept = np.asarray(arrays["intercept"], dtype=np.float64)
@@ -117,6 +126,15 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
             raise ValueError(f"a {type(model).__name__} has no stream")
         model.resume(header["stream"], arrays)
     return model
+
+
+def _loss(kind: type[LinearModel], described: dict[str, Any]) -> dict[str, str | Loss]:
+    """The ``loss`` parameter, of an estimator that has one."""
+    if not described:
+        return {}
+    settings = described["settings"]
+    loss: Loss = kind._losses[described["name"]](**settings)
+    return {"loss": loss if settings else described["name"]}
 
 
 def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, intercept: FloatArray) -> None:
@@ -133,4 +151,7 @@ def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, in
     if "stream" not in header:
         for name in CERTIFICATE:
             setattr(model, name, float(header["certificate"][name]))
+        if header["certificate"]["kind"] not in BOUND_NAMES:
+            raise ValueError(f"the certificate {header['certificate']['kind']!r} is unknown")
+        model.certificate_ = header["certificate"]["kind"]
         model.n_iter_ = int(model.n_iter_)

@@ -87,7 +87,7 @@ class OnlineModel(LinearModel):
         return np.append(coef, intercept) if self.fit_intercept else coef
 
     def _start_games(self, starts: list[FloatArray]) -> None:
-        for name in ("objective_", "lower_bound_", "gap_", "n_iter_", "result_"):  # of an earlier fit
+        for name in ("objective_", "lower_bound_", "gap_", "certificate_", "n_iter_", "result_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         solver = self._online_solver()
         self._games: list[Game] = []

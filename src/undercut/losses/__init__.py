@@ -1,7 +1,8 @@
-"""Pointwise losses: convex functions of one sample's score."""
+"""Pointwise losses: functions of one sample's score."""
 
 from undercut.losses.base import Loss, Pieces, PiecewiseLinearLoss, SmoothLoss
 from undercut.losses.classification import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
+from undercut.losses.nonconvex import KinkedLoss, Kinks, Ramp, TransductiveHinge
 from undercut.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
 
 __all__ = [
@@ -11,13 +12,17 @@ __all__ = [
     "Hinge",
     "Huber",
     "HuberHinge",
+    "KinkedLoss",
+    "Kinks",
     "Logistic",
     "Loss",
     "Pieces",
     "PiecewiseLinearLoss",
     "Poisson",
     "Quantile",
+    "Ramp",
     "SmoothLoss",
     "Squared",
     "SquaredHinge",
+    "TransductiveHinge",
 ]

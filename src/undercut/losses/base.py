@@ -1,13 +1,13 @@
 """What a pointwise loss answers about itself.
 
-A loss is a convex function of the score s = <w, x> + b of one sample with target y.  A loss that is also a
+A loss is a function of the score s = <w, x> + b of one sample with target y.  A loss that is also a
 ``SmoothLoss`` or a ``PiecewiseLinearLoss`` gets a faster exact line search and intercept.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -18,7 +18,9 @@ from undercut.kernels import piecewise
 
 
 class Loss(ABC):
-    """``l(y, s)``, convex in s."""
+    """``l(y, s)``, convex in s unless ``is_convex`` says otherwise."""
+
+    is_convex: ClassVar[bool] = True
 
     @abstractmethod
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:

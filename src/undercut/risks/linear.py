@@ -9,9 +9,11 @@ from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
 from undercut.data.design import Design, as_design
-from undercut.errors import DataError
+from undercut.errors import CapabilityError
 from undercut.losses import Loss, SmoothLoss
 from undercut.risks.base import BatchedRisk, Risk, SmoothRisk
+from undercut.risks.checks import normalized_weights, real_targets
+from undercut.risks.kinked import FixedKinked
 from undercut.risks.score_risk import ScoreRisk
 from undercut.risks.scores import MeanLoss, mean_loss
 
@@ -30,20 +32,15 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
 
     def __init__(self, X: Any, y: Any, loss: Loss, sample_weight: Any = None, fit_intercept: bool = False) -> None:
         design = as_design(X)
-        n = design.shape[0]
-        y = _real(y)
-        if n == 0 or y.shape != (n,):
-            raise DataError(
-                f"y must have one target per row of X, and at least one; got shapes {y.shape} and {design.shape}"
-            )
+        y = real_targets(y, design.shape)
         loss.check_target(y)
-        self._set(design, y, loss, _normalized(sample_weight, n), fit_intercept)
+        self._set(design, y, loss, normalized_weights(sample_weight, y.size), fit_intercept)
 
     def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
         self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
-        self.phi: MeanLoss
         lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
-        super().__init__(design, mean_loss(loss, y, weight, fit_intercept=fit_intercept), lower_bound=lower_bound)
+        phi = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
+        super().__init__(design, phi, lower_bound=lower_bound, is_convex=loss.is_convex)
         self.n_samples = design.shape[0]
         self.is_smooth = isinstance(loss, SmoothLoss)
         self.is_batched = not fit_intercept  # the best intercept depends on all samples
@@ -51,6 +48,8 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
         """``X' (D - d d' / sum d) X`` with the curvatures D = diag(d); the second term only with a free intercept."""
+        if not isinstance(self.phi, MeanLoss):
+            raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
         bend = self.phi.bend(self.design.matvec(w))
         hessian = self.design.weighted_gram(bend)
         total = float(bend.sum())
@@ -59,30 +58,19 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
             hessian -= np.outer(mixed, mixed) / total
         return hessian
 
+    def majorizer(self, w: FloatArray) -> ScoreRisk:
+        """The convex risk above this one that touches it at w: itself, or by its loss's kinks."""
+        if self.is_convex:
+            return self
+        if not isinstance(self.phi, FixedKinked):
+            raise CapabilityError(
+                f"a convex majorizer needs a KinkedLoss, and {type(self.loss).__name__} is none: use NonconvexBundle"
+            )
+        return ScoreRisk(self.design, self.phi.majorized(self.design.matvec(w)), lower_bound=self.lower_bound)
+
     @override
     def batch(self, rows: Array) -> Risk:
         part = LinearRisk.__new__(LinearRisk)
         weight = self.weight[rows] * (self.n_samples / len(rows))
         part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
         return part
-
-
-def _real(y: Any) -> FloatArray:
-    y = np.asarray(y)
-    if y.dtype.kind not in "fiub":
-        raise DataError(f"y must hold real numbers; got dtype {y.dtype}")
-    return np.asarray(y, dtype=np.float64)
-
-
-def _normalized(sample_weight: Any, n: int) -> FloatArray:
-    if sample_weight is None:
-        return np.full(n, 1.0 / n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise DataError(f"sample_weight must have one entry per sample, shape ({n},); got {weight.shape}")
-    if not np.isfinite(weight).all() or (weight < 0.0).any():
-        raise DataError(f"sample_weight must be finite and non-negative; got a minimum of {weight.min()}")
-    if not weight.any():
-        raise DataError("sample_weight must have a positive sum; got only zeros")
-    weight = weight / weight.max()  # so that the sum cannot overflow
-    return np.asarray(weight / weight.sum())

@@ -18,7 +18,8 @@ from undercut.arrays import FloatArray
 from undercut.errors import CapabilityError
 from undercut.kernels import piecewise
 from undercut.kernels.crossing import crossing
-from undercut.losses import Loss, PiecewiseLinearLoss, SmoothLoss
+from undercut.losses import KinkedLoss, Loss, PiecewiseLinearLoss, SmoothLoss
+from undercut.risks.kinked import FixedKinked, FreeKinked
 from undercut.risks.line import Point, minimize_convex
 from undercut.risks.score_risk import Evaluation, ScoreFunction
 
@@ -174,15 +175,17 @@ class FreeSmooth(MeanLoss):
         return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
 
 
-def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> MeanLoss:
+def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> ScoreFunction:
     """The phi of a loss, by what the loss can do."""
+    if isinstance(loss, KinkedLoss):
+        return (FreeKinked if fit_intercept else FixedKinked)(loss.kinks(y), weight)
     if isinstance(loss, PiecewiseLinearLoss):
         return (FreePiecewise if fit_intercept else FixedPiecewise)(loss, y, weight)
     if not fit_intercept:
         return Fixed(loss, y, weight)
-    if isinstance(loss, SmoothLoss):
+    if isinstance(loss, SmoothLoss) and loss.is_convex:
         return FreeSmooth(loss, y, weight)
     raise CapabilityError(
-        f"an exact intercept needs a SmoothLoss or a PiecewiseLinearLoss, and {type(loss).__name__} is neither: "
-        "derive it from one of them, or append a constant feature to X"
+        f"an exact intercept needs a convex SmoothLoss, a PiecewiseLinearLoss or a KinkedLoss, and "
+        f"{type(loss).__name__} is none of them: derive it from one of them, or append a constant feature to X"
     )

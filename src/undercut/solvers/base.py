@@ -43,9 +43,8 @@ class Solver(ABC, Generic[S, K, G]):
     needs_convex: ClassVar[bool] = True
     may_stall: ClassVar[bool] = True  # a run without any change for long is over
 
-    @property
-    def certificate(self) -> Certificate:
-        """What the lower bound of a run is worth."""
+    def certificate(self, risk: K) -> Certificate:
+        """What the lower bound of a run on this risk is worth."""
         return "global"
 
     @abstractmethod
@@ -74,7 +73,7 @@ class Solver(ABC, Generic[S, K, G]):
         if self.needs_convex and not risk.is_convex:
             raise CapabilityError(
                 f"{solver} needs a convex risk, and {given} says it is not: its planes may cut through the risk; "
-                "use a solver for non-convex risks, or declare the risk convex if it is after all"
+                "use NonconvexBundle, or declare the risk convex if it is after all"
             )
         if self.needs_line and not isinstance(risk, LineRisk):
             raise CapabilityError(

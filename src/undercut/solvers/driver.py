@@ -12,17 +12,21 @@ import numpy as np
 
 from undercut.arrays import FloatArray, one_thread
 from undercut.callbacks import Callback
-from undercut.errors import CapabilityError, DataError, NonfiniteError, require
+from undercut.errors import DataError, NonfiniteError, require
 from undercut.regularizers import Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.solvers.base import Solver, State
+from undercut.solvers.classic_bundle import ClassicBundle
+from undercut.solvers.convex_concave import ConvexConcave
 from undercut.solvers.cutting_plane import CuttingPlane
 from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
+from undercut.solvers.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.proximal_bundle import ProximalBundle
-from undercut.trace import Progress, Result, Status
+from undercut.solvers.subgradient import Subgradient
+from undercut.trace import Certificate, Progress, Result, Status
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
 
@@ -33,10 +37,15 @@ SOLVERS: dict[str, type[AnySolver]] = {
     "proximal_bundle": ProximalBundle,
     "newton": Newton,
     "lbfgs": Lbfgs,
+    "nonconvex_bundle": NonconvexBundle,
+    "classic_bundle": ClassicBundle,
+    "convex_concave": ConvexConcave,
+    "subgradient": Subgradient,
 }
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 ZERO = 1e-10  # an objective below this share of the first one is as good as zero
-STALLED_STEPS = 100  # without any change of objective and bound
+STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
+LOCAL_PROGRESS = 0.999  # how much smaller a model gap must be to count as a change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +121,7 @@ def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
         return SOLVERS[solver]()
     require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
     if not risk.is_convex:
-        raise CapabilityError(f"{type(risk).__name__} is not convex and no solver for non-convex risks was given")
+        return NonconvexBundle(line_search="greedy")
     if not isinstance(risk, LineRisk):
         return ProximalBundle()
     smooth = isinstance(risk, SmoothRisk) and risk.is_smooth
@@ -134,12 +143,15 @@ class _Run:
     def __init__(self, solver: AnySolver, stop: Stop, callbacks: tuple[Callback, ...]) -> None:
         self.solver, self.stop, self.callbacks = solver, stop, callbacks
         self.trace: list[Progress] = []
+        self.certificate: Certificate = "none"
         self._began = time.perf_counter()
         self._unchanged = 0
+        self._smallest_gap = math.inf
 
     def __call__(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> Result:
         state: State | None = None
         detail = ""
+        self.certificate = self.solver.certificate(risk)
         try:
             state = self.solver.init(risk, reg, w0)
             status = self._record(state) if math.isfinite(state.progress.objective) else None
@@ -158,28 +170,34 @@ class _Run:
         return self._result(state, w0, status, detail)
 
     def _timed(self, state: State) -> Progress:
-        return replace(state.progress, seconds=time.perf_counter() - self._began)
+        return replace(state.progress, seconds=time.perf_counter() - self._began, certificate=self.certificate)
 
     def _record(self, state: State) -> Status | None:
         """Add a row to the trace, tell the callbacks, and say whether to stop."""
         now = self._timed(state)
         last = self.trace[-1] if self.trace else Progress()
-        changed = now.objective < last.objective or now.lower_bound > last.lower_bound
+        changed = now.objective < last.objective or self._closer(now, last)
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
         status = self.stop.reached(now, self.trace[0].objective if math.isfinite(self.trace[0].objective) else 0.0)
         if status is None and any(asked):
             return Status.STOPPED
-        if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS:
+        if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS[self.certificate]:
             return Status.STALLED
         return status
+
+    def _closer(self, now: Progress, last: Progress) -> bool:
+        """Whether the bound has improved; the minimum of a local model goes up and down, so its gap must shrink."""
+        if self.certificate != "local":
+            return now.lower_bound > last.lower_bound
+        closer = now.gap < LOCAL_PROGRESS * self._smallest_gap
+        self._smallest_gap = min(self._smallest_gap, now.gap)
+        return closer
 
     def _result(self, state: State | None, w0: FloatArray, status: Status, detail: str) -> Result:
         if state and not detail:
             detail = self.solver.remark(state)
         progress = state.progress if state else Progress()
         solution = state.solution if state else w0
-        return Result(
-            solution, progress.objective, progress.lower_bound, self.solver.certificate, status, self.trace, detail
-        )
+        return Result(solution, progress.objective, progress.lower_bound, self.certificate, status, self.trace, detail)

@@ -1,0 +1,170 @@
+"""A transductive support vector machine: a linear classifier that keeps away from unlabelled samples too."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from undercut.arrays import Array, FloatArray
+from undercut.errors import DataError, ParameterError
+from undercut.estimators.linear_classifier import ClassifierBase
+from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.losses import Hinge, Loss
+from undercut.risks import LinearRisk, TransductiveRisk
+from undercut.solvers import Solver
+from undercut.trace import Status
+
+UNLABELLED = -1
+
+
+class TransductiveClassifier(ClassifierBase):
+    """``min lam/2 |w|^2 + mean over labelled of max(0, 1 - y s) + gamma * mean over unlabelled of max(0, 1 - |s|)``.
+
+    A sample whose label is -1 is unlabelled, as in ``sklearn.semi_supervised``.  The problem is not convex: the search
+    starts from the support vector machine of the labelled samples and ends at a stationary point.  Several classes are
+    fitted one against the rest.
+
+    Parameters
+    ----------
+    lam : float
+        Lambda.
+    gamma : float
+        What the unlabelled samples count beside the labelled ones.
+    balance : "labelled", float or None
+        The share of the last class among the unlabelled samples that the mean of their scores is to show: that of the
+        labelled ones, or a number between 0 and 1 (two classes).  It determines the intercept.  None leaves the
+        intercept free, or out with ``fit_intercept=False``; a large ``gamma`` may then put all samples on one side.
+    solver : "auto", the name of a solver for non-convex risks such as "convex_concave", or a ``Solver``
+    fit_intercept, class_weight, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
+        as in ``LinearClassifier``; class weights apply to the labelled samples.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_ : as in ``LinearClassifier``
+    transduction_ : array of labels of the training samples, predicted where there was none
+    objective_, gap_, certificate_ : the objective and the gap of the local model, which is no bound
+    n_iter_, result_ : steps of the longest run, and its ``Result`` or a list of one per class
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> few = np.where(np.arange(y.size) % 20 == 0, y, -1)
+    >>> clf = TransductiveClassifier(lam=1e-2).fit(scale(X), few)
+    >>> clf.certificate_, round(clf.score(scale(X), y), 2)
+    ('local', 0.96)
+    """
+
+    _losses: ClassVar[dict[str, type[Loss]]] = {"hinge": Hinge}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "loss"},
+        "gamma": [Interval(Real, 0.0, None, closed="left")],
+        "balance": [StrOptions({"labelled"}), Interval(Real, 0.0, 1.0, closed="neither"), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        lam: float = 1e-2,
+        gamma: float = 1.0,
+        *,
+        balance: str | float | None = "labelled",
+        solver: str | Solver[Any, Any, Any] = "auto",
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.gamma = gamma
+        self.balance = balance
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TransductiveClassifier:
+        """Fit the model; samples whose label is -1 are unlabelled."""
+        if self.balance is not None and not self.fit_intercept:
+            raise ParameterError("`balance` sets the intercept, and fit_intercept=False leaves none: use balance=None")
+        start = getattr(self, "coef_", None) if self.warm_start else None
+        known: Any = getattr(self, "classes_", None)
+        X, y = self._validated(X, reset=True, y=y)
+        check_classification_targets(y)
+        labelled = np.array([label != UNLABELLED for label in y.tolist()])
+        self.classes_, codes = _classes(y[labelled])
+        if isinstance(self.balance, float) and self.classes_.size > 2:
+            raise ParameterError(
+                f"`balance` as a number is for two classes; got {self.balance} and {self.classes_.size} classes: "
+                "use 'labelled'"
+            )
+        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
+            start = None
+        weight = self._all_weights(X, y, labelled, codes, sample_weight)
+        fits: list[Fit] = []
+        for at, code in enumerate(self._positives(self.classes_.size)):
+            target = np.zeros(y.size)
+            target[labelled] = np.where(codes == code, 1.0, -1.0)
+            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
+            brief = any(fit.result.status is Status.STOPPED for fit in fits)
+            fits.append(self._solve_transductive(X, target, weight, None if start is None else start[at], title, brief))
+        self._set_fits(fits)
+        self._report([fit.result for fit in fits])
+        self.transduction_ = self.predict(X)
+        self.transduction_[labelled] = y[labelled]
+        return self
+
+    def _solve_transductive(
+        self, X: Any, target: FloatArray, weight: FloatArray | None, w0: FloatArray | None, title: str, brief: bool
+    ) -> Fit:
+        """One problem, from the solution on the labelled samples unless there is a start."""
+        labelled = np.flatnonzero(target)
+        if w0 is None:
+            own = None if weight is None else weight[labelled]
+            supervised = LinearRisk(X[labelled], target[labelled], Hinge(), own, fit_intercept=self.fit_intercept)
+            w0 = self._minimize(supervised, None, title, solver="auto", brief=brief).w
+        mean: float | None = None
+        if self.balance == "labelled":
+            mean = float(np.average(target[labelled], weights=None if weight is None else weight[labelled]))
+        elif self.balance is not None:
+            mean = 2.0 * float(self.balance) - 1.0
+        risk = TransductiveRisk(X, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
+        return self._minimize(risk, w0, title, brief=brief)
+
+    def _all_weights(self, X: Any, y: Array, labelled: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
+        """Sample weights times class weights, where there is a class."""
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        own = self._weights(X[labelled], y[labelled], codes, weight[labelled])
+        weight[labelled] = weight[labelled] if own is None else own
+        return weight
+
+
+def _classes(y: Array) -> tuple[Array, Array]:
+    if y.size == 0:
+        raise DataError("every sample is unlabelled (-1): label at least one of each class")
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise DataError(
+            f"a classifier needs labelled samples of at least 2 classes; got 1 class: {classes[0]} "
+            "(the label -1 means unlabelled)"
+        )
+    return classes, codes

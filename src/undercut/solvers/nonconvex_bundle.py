@@ -1,0 +1,182 @@
+"""Regularized bundle method for risks that need be neither convex nor smooth (Do and Artières 2012, Alg. 4-6).
+
+Cutting planes as in ``CuttingPlane``, lowered until they lie below the risk around the best point w*:
+
+    g_t(w) = reg(w) + max_j <a_j, w> + b_j,        w_{t+1} = argmin g_t,        model gap = J(w*) - min g_t
+
+A model gap of zero means that w* is a stationary point of J.  On a convex risk no plane is ever lowered, the method is
+the limited memory CRBM (Alg. 3), and the gap bounds the distance to the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.bundles import Bundle, Kind, LocalBundle, Trial
+from undercut.errors import NonfiniteError, require
+from undercut.regularizers import QuadraticRegularizer
+from undercut.risks import Risk
+from undercut.solvers.base import Solver, tighter
+from undercut.solvers.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.wolfe import Sample, search
+from undercut.trace import Certificate, Progress
+
+MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
+SHRINK, MAX_SHRINKS = 0.1, 20  # of a trial step where the risk overflows
+
+
+@dataclass(frozen=True)
+class NonconvexState:
+    best: Trial
+    target: FloatArray  # the model's minimizer
+    reach: float  # length of the last step
+    n_failed: int  # searches in a row without descent
+    bundle: Bundle
+    progress: Progress
+
+    @property
+    def solution(self) -> FloatArray:
+        return self.best.w
+
+
+class _Move(NamedTuple):
+    """The points where a step evaluates the risk, and what the next search should know."""
+
+    trials: list[Trial]
+    reach: float
+    n_failed: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
+    """NRBM, with ``line_search`` NRBMLS.
+
+    Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
+    and the minimizer, from the last step's length, for one or two evaluations; ``"full"`` also takes the plane at the
+    minimizer.  The planes of all evaluated points are kept.
+
+    >>> import numpy as np
+    >>> from undercut import FunctionRisk, L2, minimize
+    >>> two_wells = FunctionRisk(lambda w: (float(min(abs(w[0] - 1), abs(w[0] + 1))), np.sign(w - np.sign(w))), 1,
+    ...                          lower_bound=0.0, convex=False)
+    >>> result = minimize(two_wells, L2(0.1), NonconvexBundle(line_search="greedy"), w0=np.array([2.0]))
+    >>> result.w.round(3), result.certificate
+    (array([1.]), 'local')
+    """
+
+    needs_convex = False
+
+    max_planes: int = 200  # planes kept besides the flat and the aggregated one
+    line_search: Literal["greedy", "full"] | None = None
+    max_trials: int = 2  # evaluations a line search may spend
+    master_accuracy: float = 1e-3  # solve each master problem to this fraction of the gap
+
+    def __post_init__(self) -> None:
+        check_bundle_settings(self.max_planes, 0, self.master_accuracy)
+        known = self.line_search in (None, "greedy", "full")
+        require(known, "`line_search` is None, 'greedy' or 'full'", self.line_search)
+        require(self.max_trials >= 1, "`max_trials` must be at least 1", self.max_trials)
+
+    @override
+    def certificate(self, risk: Risk) -> Certificate:
+        return "global" if risk.is_convex else "local"
+
+    @override
+    def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
+        best = _evaluate(risk, reg, w0)
+        bundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
+        bundle.add(best.cut)
+        model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
+        progress = Progress(0, best.objective, min(model.lower_bound, best.objective), 1, len(bundle))
+        return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
+
+    @override
+    def step(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> NonconvexState:
+        last, bundle, best = state.progress, state.bundle, state.best
+
+        # 1. Evaluate the risk at the model's minimizer, or on the way to it.
+        move = self._move(risk, reg, state)
+
+        # 2. Resolve conflicts between the planes and the best point (Alg. 5 and 6).
+        kinds: Counter[Kind] = Counter()
+        for trial in move.trials:
+            bundle.make_room(self.max_planes)
+            kinds[_absorb(bundle, trial, best)] += 1
+            if trial.objective < best.objective:
+                best = trial
+
+        # 3. Minimize the model; its aggregated plane keeps the gap from widening when planes are dropped.
+        model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, last.lower_bound))
+        if isinstance(bundle, LocalBundle):
+            bundle.aggregate()
+        proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
+        progress = Progress(
+            last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective),
+            last.n_evaluations + len(move.trials), len(bundle), n_descent=last.n_descent + kinds[Kind.DESCENT],
+            n_null=last.n_null + kinds[Kind.NULL], n_null2=last.n_null2 + kinds[Kind.NULL2],
+        )  # fmt: skip
+        return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress)
+
+    def _move(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> _Move:
+        """The plain step, or a line search towards the model's minimizer."""
+        if self.line_search is None or state.n_failed >= MAX_FAILED:
+            return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
+        best, direction = state.best, state.target - state.best.w
+        length = float(np.linalg.norm(direction))
+        if not 0.0 < length < math.inf:  # at the minimizer already, or it overflows
+            return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
+        sample = _Objective(risk, reg, best.w, direction)
+        start = Sample(0.0, sample.slope(best), best)
+        samples = search(sample, start, min(1.0, state.reach / length), self.max_trials)
+        lowest = min(samples, key=lambda at: at.value)
+        descends = lowest.value < best.objective
+        reach = (lowest if descends else samples[-1]).t * length
+        trials = [at.trial for at in samples]
+        if self.line_search == "full" and all(at.t < 1.0 for at in samples):
+            trials.append(_evaluate(risk, reg, state.target))
+        return _Move(trials, reach, 0 if descends else state.n_failed + 1)
+
+
+class _Objective:
+    """``J(w + t direction)`` for a line search; a step that overflows is shortened."""
+
+    def __init__(self, risk: Risk, reg: QuadraticRegularizer, w: FloatArray, direction: FloatArray) -> None:
+        self.risk, self.reg, self.w, self.direction = risk, reg, w, direction
+
+    def __call__(self, t: float) -> Sample:
+        for _ in range(MAX_SHRINKS):
+            try:
+                return self._sample(t)
+            except NonfiniteError:
+                t *= SHRINK
+        return self._sample(t)
+
+    def _sample(self, t: float) -> Sample:
+        trial = _evaluate(self.risk, self.reg, self.w + t * self.direction)
+        return Sample(t, self.slope(trial), trial)
+
+    def slope(self, at: Trial) -> float:
+        """The derivative of J along the line."""
+        return float((at.cut.a + self.reg.gradient(at.w)) @ self.direction)
+
+
+def _evaluate(risk: Risk, reg: QuadraticRegularizer, w: FloatArray) -> Trial:
+    if not np.isfinite(w).all():
+        raise NonfiniteError("the model's minimizer overflows: use a larger lambda")
+    cut = risk.cut(w)
+    return Trial(w, cut, reg.value(w) + cut.value)
+
+
+def _absorb(bundle: Bundle, trial: Trial, best: Trial) -> Kind:
+    if isinstance(bundle, LocalBundle):
+        return bundle.absorb(trial, best)
+    bundle.add(trial.cut)
+    return Kind.DESCENT if trial.objective < best.objective else Kind.NULL
