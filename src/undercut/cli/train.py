@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.report import describe_fit, labels
+from undercut.cli.report import describe_fit, labels, validated
 from undercut.cli.stream import train_online
+from undercut.cli.transductive import fit_transductive, stacked, transductive
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
-from undercut.estimators import LinearClassifier, LinearRegressor, load_model, save_model
+from undercut.estimators import LinearClassifier, LinearRegressor, TransductiveClassifier, load_model, save_model
 from undercut.online import ONLINE_SOLVERS
 from undercut.solvers import SOLVERS
 from undercut.trace import Result, Status, write_trace
@@ -34,6 +35,13 @@ def train(
     class_weight: Annotated[str | None, typer.Option(help="balanced, or nothing")] = None,
     max_steps: Annotated[int, typer.Option(help="Limit for each problem")] = 10_000,
     max_seconds: Annotated[float | None, typer.Option(help="Limit for each problem")] = None,
+    unlabelled: Annotated[
+        Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")
+    ] = None,
+    gamma: Annotated[float | None, typer.Option(help="With --unlabelled: what those samples count [1]")] = None,
+    balance: Annotated[
+        str | None, typer.Option(help="With --unlabelled: labelled, a share of the last class, or none [labelled]")
+    ] = None,
     start: Annotated[Path | None, typer.Option(help="Continue from this model")] = None,
     n_features: Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")] = None,
     online: Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")] = False,
@@ -48,7 +56,10 @@ def train(
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
     if online:
-        _refuse("is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight)
+        _refuse(
+            "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
+            unlabelled=unlabelled,
+        )  # fmt: skip
         method = "optimistic_proximal" if solver == "auto" else solver
         choice = {"loss": loss, "lam": lam, "solver": method, "fit_intercept": intercept}
         code = train_online(
@@ -61,15 +72,24 @@ def train(
         "loss": loss, "lam": lam, "solver": solver, "fit_intercept": intercept, "gap_rel": gap,
         "max_steps": max_steps, "max_seconds": max_seconds, "verbose": int(not quiet),
     }  # fmt: skip
-    model = _estimator(settings, class_weight)
+    if unlabelled is None:
+        _refuse("needs --unlabelled", gamma=gamma, balance=balance)
+        model = _estimator(settings, class_weight)
+    else:
+        model = transductive(settings, class_weight, gamma, balance)
     if start is not None:
         _continue_from(model, start)
     X, y, _ = load_svmlight(file, n_features=n_features)
+    if unlabelled is not None:
+        X = stacked(X, unlabelled)
     if start is not None and model.coef_.shape[-1] != X.shape[1]:
         raise ParameterError(f"--start has {model.coef_.shape[-1]} features, and {file} has {X.shape[1]}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        model.fit(X, labels(y) if isinstance(model, LinearClassifier) else y)
+        if isinstance(model, TransductiveClassifier):
+            fit_transductive(model, X, labels(y))
+        else:
+            model.fit(X, labels(y) if isinstance(model, LinearClassifier) else y)
     results = model.result_ if isinstance(model.result_, list) else [model.result_]
     save_model(model, output)
     if trace is not None:
@@ -97,11 +117,7 @@ def _estimator(settings: dict[str, Any], class_weight: str | None) -> Any:
         model = LinearRegressor(**settings)
     else:
         raise ParameterError(f"--loss must be one of {', '.join(LOSSES)}; got {settings['loss']!r}")
-    try:
-        model._validate_params()
-    except ValueError as error:
-        raise ParameterError(str(error)) from error
-    return model
+    return validated(model)
 
 
 def _continue_from(model: Any, start: Path) -> None:
@@ -111,7 +127,7 @@ def _continue_from(model: Any, start: Path) -> None:
         raise ParameterError(f"--start must be a {type(model).__name__} like the model to train; got {start}")
     model.warm_start = True
     model.coef_, model.intercept_ = saved.coef_, saved.intercept_
-    if isinstance(model, LinearClassifier):
+    if hasattr(saved, "classes_"):
         model.classes_ = saved.classes_
 
 
