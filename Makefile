@@ -25,6 +25,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/figure3.py
 	$(BIN)/python benchmarks/bmrm_figures.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/tables23.py
+	$(BIN)/python benchmarks/table6.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'
