@@ -28,6 +28,7 @@ from undercut.errors import DataError, ParameterError
 
 solvers = pytest.mark.parametrize("solver", SOLVERS)
 EXACT = Stop(gap_rel=0.0, max_steps=200)
+QUADRATIC = FunctionRisk(lambda w: (float(w @ w), 2.0 * w), n_params=2)
 
 
 def smooth_if_needed(solver):
@@ -311,3 +312,30 @@ def test_one_solver_object_serves_any_number_of_runs():
         results.append(minimize(LinearRisk(problem.X, problem.y, loss), problem.reg, solver))
     assert results[0].objective == results[2].objective
     np.testing.assert_array_equal(results[0].w, results[2].w)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((lambda w: (0.0, w), L2(1.0)), r"`risk` must be a Risk: wrap a function in FunctionRisk"),
+        ((np.eye(2), L2(1.0)), r"`risk` must be a Risk: such as LinearRisk"),
+        ((QUADRATIC, 1.0), r"`reg` must be a Regularizer such as L2"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_with_what_was_meant(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        minimize(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"stop": 1e-6}, "`stop` must be a Stop such as"), ({"callbacks": print}, "`callbacks` must be a list")],
+)
+def test_options_of_another_kind_are_refused_with_what_was_meant(options, message):
+    with pytest.raises(ParameterError, match=message):
+        minimize(QUADRATIC, L2(1.0), **options)
+
+
+def test_a_start_that_is_no_array_of_numbers_is_refused():
+    with pytest.raises(DataError, match="w0 must be an array of 2 numbers"):
+        minimize(QUADRATIC, L2(1.0), w0="a")

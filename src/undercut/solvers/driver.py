@@ -106,12 +106,26 @@ def minimize(
     >>> result.status.name, round(result.objective, 4), result.gap <= 1e-3 * result.objective
     ('CONVERGED', 0.0625, True)
     """
+    _check_kinds(risk, reg, stop, callbacks)
     solver = _resolve(solver, risk)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     run = _Run(solver, stop or Stop(), tuple(callbacks))
     with one_thread():
         return run(risk, reg, _start(w0, risk, reg))
+
+
+def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
+    """Arguments of another kind are refused by what was meant, not by what breaks first."""
+    hint = "wrap a function in FunctionRisk(fun, n_params)" if callable(risk) else "such as LinearRisk or FunctionRisk"
+    rules = (
+        (isinstance(risk, Risk), f"`risk` must be a Risk: {hint}", risk),
+        (isinstance(reg, Regularizer), "`reg` must be a Regularizer such as L2(lam)", reg),
+        (stop is None or isinstance(stop, Stop), "`stop` must be a Stop such as Stop(gap_rel=1e-3)", stop),
+        (not callable(callbacks), "`callbacks` must be a list of functions", callbacks),
+    )
+    for holds, rule, value in rules:
+        require(holds, rule, value)
 
 
 def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
@@ -131,7 +145,10 @@ def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
 def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
     if w0 is None:
         return reg.conjugate_argmax(np.zeros(risk.n_params))
-    w0 = np.array(w0, dtype=np.float64)
+    try:
+        w0 = np.array(w0, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"w0 must be an array of {risk.n_params} numbers; got {w0!r}") from error
     if w0.shape != (risk.n_params,) or not np.isfinite(w0).all():
         raise DataError(f"w0 must be finite and of shape ({risk.n_params},); got shape {w0.shape}")
     return w0
