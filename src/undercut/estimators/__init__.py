@@ -4,6 +4,7 @@ from undercut.estimators.linear_classifier import LinearClassifier
 from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.model_file import load_model, save_model
+from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.transductive_classifier import TransductiveClassifier
@@ -11,6 +12,7 @@ from undercut.estimators.transductive_classifier import TransductiveClassifier
 __all__ = [
     "LinearClassifier",
     "LinearRegressor",
+    "MultivariateClassifier",
     "OnlineClassifier",
     "OnlineRegressor",
     "TransductiveClassifier",

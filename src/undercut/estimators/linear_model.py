@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from undercut.arrays import Array, FloatArray
 from undercut.callbacks import Callback, LiveProgress
-from undercut.errors import require
+from undercut.errors import ModelFileError, require
 from undercut.losses import Loss
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, ScoreRisk
@@ -69,6 +70,25 @@ class LinearModel(BaseEstimator):
             known = ", ".join(repr(name) for name in self._losses)
             raise ValueError(f"`loss` must be one of {known}, or a Loss; got {self.loss!r}")
         return self._losses[self.loss]()
+
+    def _saved(self) -> dict[str, Any]:
+        """What the model minimizes, for a model file: the parameters that are objects of this library."""
+        if "loss" not in self._get_param_names():
+            return {}
+        loss = self._loss()
+        names = {kind: name for name, kind in self._losses.items()}
+        if type(loss) not in names:
+            raise ModelFileError(f"only our own losses can be saved; got {type(loss).__name__}: pickle is unsafe")
+        return {"loss": {"name": names[type(loss)], "settings": asdict(loss)}}  # type: ignore[call-overload]
+
+    @classmethod
+    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        """The parameters that ``_saved`` described; a name where that is enough."""
+        if "loss" not in cls._get_param_names():
+            return {}
+        name, settings = saved["loss"]["name"], saved["loss"]["settings"]
+        loss = cls._losses[name](**settings)
+        return {"loss": loss if settings else name}
 
     def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
         """X, or X and the ``y`` among the options, as arrays."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,24 @@ from undercut.errors import ModelFileError
 from undercut.estimators.linear_classifier import ClassifierBase, LinearClassifier
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.linear_regressor import LinearRegressor
+from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.transductive_classifier import TransductiveClassifier
-from undercut.losses import Loss
 from undercut.trace import BOUND_NAMES
 
 VERSION = 1
 ESTIMATORS: dict[str, type[LinearModel]] = {
     kind.__name__: kind
-    for kind in (LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor, TransductiveClassifier)
+    for kind in (
+        LinearClassifier,
+        LinearRegressor,
+        MultivariateClassifier,
+        OnlineClassifier,
+        OnlineRegressor,
+        TransductiveClassifier,
+    )
 }
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "n_iter_")
 
@@ -43,10 +49,9 @@ def save_model(model: LinearModel, path: str | Path) -> None:
     array([0, 1])
     """
     arrays = {"coef": np.ascontiguousarray(model.coef_), "intercept": np.atleast_1d(model.intercept_)}
-    header: dict[str, Any] = {
+    header: dict[str, Any] = model._saved() | {
         "version": VERSION,
         "estimator": type(model).__name__,
-        "loss": _describe(model),
         "params": _plain_params(model),
         "certificate": _certificate(model),
     }
@@ -91,19 +96,9 @@ def _certificate(model: LinearModel) -> dict[str, Any]:
     return numbers | {"kind": model.certificate_} if hasattr(model, "certificate_") else numbers
 
 
-def _describe(model: LinearModel) -> dict[str, Any]:
-    if "loss" not in model.get_params(deep=False):
-        return {}
-    loss = model._loss()
-    names = {kind: name for name, kind in model._losses.items()}
-    if type(loss) not in names:
-        raise ModelFileError(f"only the losses of undercut can be saved; got {type(loss).__name__}: pickle is unsafe")
-    return {"name": names[type(loss)], "settings": asdict(loss)}  # type: ignore[call-overload]
-
-
 def _plain_params(model: LinearModel) -> dict[str, Any]:
     """The parameters that JSON can say; a solver object becomes the default again."""
-    known = {name: value for name, value in model.get_params(deep=False).items() if name != "loss"}
+    known = {name: value for name, value in model.get_params(deep=False).items() if name not in model._saved()}
     if isinstance(known.get("class_weight"), dict):
         del known["class_weight"]
     plain = (str, bool, int, float, type(None))
@@ -112,7 +107,7 @@ def _plain_params(model: LinearModel) -> dict[str, Any]:
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     kind = ESTIMATORS[header["estimator"]]
-    model = kind(**_loss(kind, header["loss"]), **header["params"])
+    model = kind(**kind._restored(header), **header["params"])
     model._validate_params()
     coef = np.atleast_2d(np.asarray(arrays["coef"], dtype=np.float64))
     intercept = np.asarray(arrays["intercept"], dtype=np.float64)
@@ -126,15 +121,6 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
             raise ValueError(f"a {type(model).__name__} has no stream")
         model.resume(header["stream"], arrays)
     return model
-
-
-def _loss(kind: type[LinearModel], described: dict[str, Any]) -> dict[str, str | Loss]:
-    """The ``loss`` parameter, of an estimator that has one."""
-    if not described:
-        return {}
-    settings = described["settings"]
-    loss: Loss = kind._losses[described["name"]](**settings)
-    return {"loss": loss if settings else described["name"]}
 
 
 def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, intercept: FloatArray) -> None:

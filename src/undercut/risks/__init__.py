@@ -4,6 +4,7 @@ from undercut.risks.base import BatchedRisk, Cut, Line, LineRisk, Risk, SmoothRi
 from undercut.risks.difference import DifferenceRisk, MajorizedRisk
 from undercut.risks.function import FunctionRisk
 from undercut.risks.linear import LinearRisk
+from undercut.risks.multivariate import MultivariateRisk
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
 from undercut.risks.transductive import TransductiveRisk
 
@@ -17,6 +18,7 @@ __all__ = [
     "LineRisk",
     "LinearRisk",
     "MajorizedRisk",
+    "MultivariateRisk",
     "Risk",
     "ScoreFunction",
     "ScoreRisk",

@@ -1,0 +1,156 @@
+"""A linear classifier for a performance measure of all labels together, with a certificate."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from typing_extensions import override
+
+from undercut.arrays import Array, FloatArray
+from undercut.errors import CapabilityError, DataError, ModelFileError, ParameterError
+from undercut.estimators.linear_classifier import ClassifierBase
+from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.measures import Measure, measure_named
+from undercut.risks import MultivariateRisk
+from undercut.solvers import Solver
+
+
+class MultivariateClassifier(ClassifierBase):
+    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
+
+    The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
+    no weights.
+
+    Parameters
+    ----------
+    measure : "f1" ("f0.5", ...), "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error", or a ``Measure``
+        ``ContingencyMeasure(fun)`` is for a function of one's own.
+    lam : float
+        Lambda.  Scores are scaled so that the dearest single mistake asks for a margin of one.
+    solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "proximal_bundle", or a ``Solver``
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
+        depend on it, and it is exact.  The top k and the ROC area do not; there it only says whom ``predict`` calls
+        positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
+    gap_rel : float
+        Stop once ``objective - lower_bound <= gap_rel * objective``.
+    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
+    warm_start : bool
+        Start from the last fit's coefficients.
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+    random_state : ignored; every batch solver is deterministic.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of two labels
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    n_iter_ : steps
+    result_ : ``Result``
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = MultivariateClassifier("f1", lam=1e-3).fit(scale(X), y)
+    >>> clf.gap_ <= 1e-3 * clf.objective_, round(clf.score(scale(X), y), 2)
+    (True, 0.99)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "measure": [str, Measure],
+        **{name: domain for name, domain in LinearModel._parameter_constraints.items() if name != "loss"},
+    }
+
+    def __init__(
+        self,
+        measure: str | Measure = "f1",
+        lam: float = 1e-4,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        fit_intercept: bool = True,
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.measure = measure
+        self.lam = lam
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> MultivariateClassifier:
+        """Fit the model."""
+        return self._fit_one_against_rest(X, y, None, self._solve)
+
+    def score(self, X: Any, y: Any) -> float:
+        """The measure itself, larger is better: F1, precision among the top k of X, ..., 1 - Delta in general."""
+        scores = self.decision_function(X)
+        y = np.asarray(y)
+        if not np.isin(y, self.classes_).all():
+            raise DataError(f"y must hold labels of the fit, {self.classes_.tolist()}; got {np.unique(y).tolist()}")
+        return 1.0 - self._measure().label_loss(np.where(y == self.classes_[1], 1.0, -1.0), scores)
+
+    @override
+    def _solve(
+        self,
+        X: Any,
+        y: FloatArray,
+        weight: Array | None,
+        w0: FloatArray | None,
+        title: str = "",
+        *,
+        brief: bool = False,
+    ) -> Fit:
+        risk = MultivariateRisk(X, y, self._measure(), fit_intercept=self.fit_intercept)
+        return self._minimize(risk, w0, title, brief=brief)
+
+    @override
+    def _saved(self) -> dict[str, Any]:
+        measure = self._measure()
+        with suppress(CapabilityError, ParameterError):
+            if measure_named(measure.name) == measure:
+                return {"measure": measure.name}
+        raise ModelFileError(f"only our own measures can be saved; got {type(measure).__name__}: pickle is unsafe")
+
+    @classmethod
+    @override
+    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        return {"measure": measure_named(saved["measure"]).name}
+
+    def _measure(self) -> Measure:
+        return measure_named(self.measure) if isinstance(self.measure, str) else self.measure
+
+    @override
+    def _weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> None:
+        """Single samples have none."""
+
+    @staticmethod
+    @override
+    def _positives(n_classes: int) -> list[int]:
+        if n_classes > 2:
+            raise DataError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"a measure is of one class against the rest; got {n_classes} classes"
+            )
+        return [1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

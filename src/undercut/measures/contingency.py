@@ -1,0 +1,221 @@
+"""Measures of a contingency table: functions of tp, fp, fn, tn.
+
+    R(s) = max over labelings z of  Delta(y, z) + price sum_i (z_i - y_i) / 2  s_i
+
+with price the loss of the dearest single mistake.  Joachims (2005, Algorithm 2): of all labelings with the same table
+the most violated one misses the positives of lowest score and takes in the negatives of highest score.  So after one
+sort a table stands for its labeling, and the search is for the table.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.errors import CapabilityError, DataError, require
+from undercut.kernels.measures import worst_fbeta
+from undercut.measures.base import Measure, Ranked, Violation, counts
+
+BLOCK = 2**16  # tables whose losses are computed at a time, unless a row of them is longer
+
+
+class Table(NamedTuple):
+    """True and false positives; the other two entries follow."""
+
+    tp: int
+    fp: int
+
+
+class ThresholdMeasure(Measure):
+    """A measure of the labels ``s > 0``."""
+
+    sees_intercept = True
+
+    @abstractmethod
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        """Delta of tables, elementwise."""
+
+    @abstractmethod
+    def worst(self, ranked: Ranked) -> Table:
+        """The table of the most violated labeling."""
+
+    def price(self, n_positive: int, n_negative: int) -> float:
+        """What the dearest single mistake costs; 1/n where it costs nothing."""
+        missed = self._loss_of(n_positive, n_negative, Table(n_positive - 1, 0)) if n_positive else 0.0
+        alarm = self._loss_of(n_positive, n_negative, Table(n_positive, 1)) if n_negative else 0.0
+        dearest = max(missed, alarm) - self.least(n_positive, n_negative)
+        return dearest if dearest > 0.0 else 1.0 / (n_positive + n_negative)
+
+    def value(self, ranked: Ranked, table: Table) -> float:
+        """The linear function of a table's most violated labeling, at the scores."""
+        price = self.price(*ranked.sizes)
+        sums = float(ranked.alarms[table.fp] - ranked.missed[table.tp])
+        return self._loss_of(*ranked.sizes, table) + price * sums
+
+    def slopes(self, ranked: Ranked, table: Table) -> tuple[FloatArray, FloatArray]:
+        """Its slopes in the ranked scores."""
+        price = self.price(*ranked.sizes)
+        positives, negatives = np.zeros_like(ranked.positives), np.zeros_like(ranked.negatives)
+        positives[table.tp :] = -price
+        negatives[: table.fp] = price
+        return positives, negatives
+
+    @override
+    def violate(self, ranked: Ranked) -> Violation:
+        table = self.worst(ranked)
+        return Violation(self.value(ranked, table), *self.slopes(ranked, table))
+
+    @override
+    def check(self, n_positive: int, n_negative: int) -> None:
+        if n_positive == 0:
+            raise DataError(f"{self.name} needs at least one positive sample; got none among {n_negative}")
+
+    @override
+    def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
+        self.check(*counts(y))
+        tp = int(np.count_nonzero((scores > 0.0) & (y > 0.0)))
+        return self._loss_of(*counts(y), Table(tp, int(np.count_nonzero(scores > 0.0)) - tp))
+
+    @override
+    def least(self, n_positive: int, n_negative: int) -> float:
+        return self._loss_of(n_positive, n_negative, Table(n_positive, 0))
+
+    @override
+    def cutoff(self, ranked: Ranked) -> float:
+        return 0.0
+
+    def _loss_of(self, n_positive: int, n_negative: int, table: Table) -> float:
+        tp, fp = map(np.float64, table)
+        return float(self.loss(tp, fp, n_positive - tp, n_negative - fp))
+
+
+@dataclass(frozen=True)
+class FBeta(ThresholdMeasure):
+    """``Delta = 1 - (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)``; needs a positive sample.
+
+    The most violated labeling is found in linear time after the sort.
+
+    >>> FBeta().label_loss(np.array([1.0, 1.0, -1.0]), np.array([2.0, -1.0, 0.5]))
+    0.5
+    """
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(
+            self.beta > 0.0 and 0.0 < self.beta * self.beta < np.inf, "`beta` must be positive and finite", self.beta
+        )
+
+    @property
+    @override
+    def name(self) -> str:
+        return f"f{float(self.beta)!r}".removesuffix(".0")
+
+    @override
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        weight = self.beta**2
+        return 1.0 - (1.0 + weight) * tp / ((1.0 + weight) * tp + weight * fn + fp)
+
+    @override
+    def worst(self, ranked: Ranked) -> Table:
+        price = self.price(*ranked.sizes)
+        return Table(*worst_fbeta(ranked.missed, ranked.alarms, ranked.negatives, price, self.beta**2))
+
+
+@dataclass(frozen=True)
+class BalancedError(ThresholdMeasure):
+    """``Delta = (fn / P + fp / N) / 2``, the mean of both classes' error rates; needs both classes.
+
+    Every sample errs by itself, so one search per class finds the most violated labeling.
+
+    >>> BalancedError().label_loss(np.array([1.0, 1.0, -1.0]), np.array([2.0, -1.0, -0.5]))
+    0.25
+    """
+
+    @property
+    @override
+    def name(self) -> str:
+        return "balanced_error"
+
+    @override
+    def check(self, n_positive: int, n_negative: int) -> None:
+        need_both(self.name, n_positive, n_negative)
+
+    @override
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        return 0.5 * (fn / (tp + fn) + fp / (fp + tn))
+
+    @override
+    def worst(self, ranked: Ranked) -> Table:
+        n_positive, n_negative = ranked.sizes
+        price = self.price(n_positive, n_negative)
+        tp = np.searchsorted(-ranked.positives, -0.5 / (price * n_positive), side="right")
+        fp = np.searchsorted(-ranked.negatives, 0.5 / (price * n_negative), side="left")
+        return Table(int(tp), int(fp))
+
+
+@dataclass(frozen=True)
+class ContingencyMeasure(ThresholdMeasure):
+    """``Delta = fun(tp, fp, fn, tn)``, a function of one's own; smaller is better, 0 for no mistake is usual.
+
+    ``fun`` gets four arrays of floats that broadcast against one another and works elementwise.  Nothing is known about
+    it, so all (P + 1)(N + 1) tables are tried at every evaluation, in blocks: memory stays linear in the samples, time
+    does not.  With the share of errors it is the mean hinge loss:
+
+    >>> from undercut import Hinge, LinearRisk, MultivariateRisk
+    >>> X, y, w = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.3, -0.4])
+    >>> errors = ContingencyMeasure(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn))
+    >>> bool(np.isclose(MultivariateRisk(X, y, errors).value(w), LinearRisk(X, y, Hinge()).value(w)))
+    True
+    """
+
+    fun: Callable[..., Any]
+
+    @property
+    @override
+    def name(self) -> str:
+        raise CapabilityError("a measure of one's own has no name: pass the object itself, and do not save it")
+
+    @override
+    def check(self, n_positive: int, n_negative: int) -> None:
+        loss = self.least(n_positive, n_negative)
+        if not np.isfinite(loss):
+            raise DataError(f"fun must be finite; got {loss} for tp, fp, fn, tn = {n_positive}, 0, 0, {n_negative}")
+
+    @override
+    def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        return self.fun(tp, fp, fn, tn)
+
+    @override
+    def worst(self, ranked: Ranked) -> Table:
+        n_positive, n_negative = ranked.sizes
+        price, fp = self.price(n_positive, n_negative), np.arange(n_negative + 1.0)
+        best, table = -np.inf, Table(0, 0)
+        rows = max(1, BLOCK // fp.size)
+        for start in range(0, n_positive + 1, rows):
+            stop = min(start + rows, n_positive + 1)
+            tp = np.arange(start, stop, dtype=np.float64)[:, None]
+            values = self.loss(tp, fp, n_positive - tp, n_negative - fp) + price * (
+                ranked.alarms - ranked.missed[start:stop, None]
+            )
+            at = int(values.argmax())
+            worst, here = float(values.flat[at]), Table(start + at // fp.size, at % fp.size)
+            if np.isnan(worst) and np.isnan(self._loss_of(n_positive, n_negative, here)):
+                raise DataError(f"fun must be finite; got NaN for tp, fp = {here.tp}, {here.fp}")
+            if worst > best:
+                best, table = worst, here
+        return table
+
+
+def need_both(name: str, n_positive: int, n_negative: int) -> None:
+    """Refuse data of one class."""
+    if n_positive == 0 or n_negative == 0:
+        raise DataError(
+            f"{name} needs samples of both classes; got {n_positive} positive and {n_negative} negative ones"
+        )

@@ -1,0 +1,34 @@
+"""The one registry of measures by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from undercut.errors import ParameterError
+from undercut.measures.base import Measure
+from undercut.measures.contingency import BalancedError, FBeta
+from undercut.measures.ranking import BreakEven, PrecisionAt, RecallAt, RocArea
+
+PATTERNS: dict[str, Callable[..., Measure]] = {
+    r"f(\d+(?:\.\d+)?(?:e[+-]?\d+)?)": lambda beta: FBeta(float(beta)),
+    r"precision@(\d+)": lambda k: PrecisionAt(int(k)),
+    r"recall@(\d+)": lambda k: RecallAt(int(k)),
+    r"prbep": BreakEven,
+    r"roc_auc": RocArea,
+    r"balanced_error": BalancedError,
+}
+EXAMPLES = ("f1", "f0.5", "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error")
+
+
+def measure_named(name: str) -> Measure:
+    """The measure of a name such as "f1", "f0.5", "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error".
+
+    >>> measure_named("f0.5"), measure_named("precision@10").name
+    (FBeta(beta=0.5), 'precision@10')
+    """
+    for pattern, make in PATTERNS.items():
+        if found := re.fullmatch(pattern, name):
+            return make(*found.groups())
+    known = ", ".join(map(repr, EXAMPLES))
+    raise ParameterError(f"`measure` must be a Measure or a name such as {known}; got {name!r}")

@@ -1,0 +1,224 @@
+"""Measures of an order of the samples: what stands at its top, and how many pairs it inverts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.errors import DataError, require
+from undercut.kernels.measures import pair_counts
+from undercut.measures.base import Measure, Ranked, Violation, counts, midway
+from undercut.measures.contingency import need_both
+
+
+class TopMeasure(Measure):
+    """A loss that falls with the number tp of positives among the k samples of highest score.
+
+        R(s) = max over tp of  Delta(tp) + price (h - tp) (mean of s over fp - mean of s over fn),    h = min(k, P)
+
+    where fp are the k - tp negatives of highest and fn the P - tp positives of lowest score: h - tp exchanges between
+    them repair the labeling, and price is what one of them gains.  For k = P this is Joachims' risk over the labelings
+    with k positives.  For k < P his does not bound Delta, as the true labeling is not among those; the mean over fn is
+    the remedy of Kar, Narasimhan and Jain (2015, "Surrogate functions for maximizing precision at the top"), and for
+    k > P the mean over fp is its mirror image.  Tied scores share the places they compete for, as if drawn by lot.
+
+    A convex bound cannot choose which positives to push to the top.  Where k is much smaller than P and w = 0 comes
+    out, as no w lifts the average positive above the k best negatives, ``BreakEven`` or ``RocArea`` rank better.
+    """
+
+    sees_intercept = False
+
+    @abstractmethod
+    def size(self, n_positive: int) -> int:
+        """k."""
+
+    @abstractmethod
+    def total(self, n_positive: int) -> int:
+        """The t of ``Delta = 1 - tp / t``."""
+
+    @override
+    def check(self, n_positive: int, n_negative: int) -> None:
+        if n_positive == 0:
+            raise DataError(f"{self.name} needs at least one positive sample; got none among {n_negative}")
+        if self.size(n_positive) > n_positive + n_negative:
+            raise DataError(f"{self.name} needs that many samples; got {n_positive + n_negative}")
+
+    @override
+    def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
+        self.check(*counts(y))
+        n_positive, k = counts(y)[0], self.size(counts(y)[0])
+        last = np.partition(scores, -k)[-k]
+        tied, sure = scores == last, scores > last
+        share = (k - np.count_nonzero(sure)) / np.count_nonzero(tied)
+        tp = np.count_nonzero(y[sure] > 0.0) + share * np.count_nonzero(y[tied] > 0.0)
+        return float(1.0 - tp / self.total(n_positive))
+
+    @override
+    def violate(self, ranked: Ranked) -> Violation:
+        n_positive, n_negative = ranked.sizes
+        k, total = self.size(n_positive), self.total(n_positive)
+        tp = np.arange(max(0, k - n_negative), min(k, n_positive) + 1)
+        exchanges = (tp[-1] - tp) / total
+        for_fp, for_fn = exchanges / np.maximum(k - tp, 1), exchanges / np.maximum(n_positive - tp, 1)
+        values = 1.0 - tp / total + for_fp * ranked.alarms[k - tp] - for_fn * ranked.missed[tp]
+        at = int(values.argmax())
+        positives, negatives = np.zeros(n_positive), np.zeros(n_negative)
+        positives[tp[at] :] = -for_fn[at]
+        negatives[: k - tp[at]] = for_fp[at]
+        return Violation(float(values[at]), positives, negatives)
+
+    @override
+    def least(self, n_positive: int, n_negative: int) -> float:
+        return 1.0 - min(self.size(n_positive), n_positive) / self.total(n_positive)
+
+    @override
+    def cutoff(self, ranked: Ranked) -> float:
+        """Below the k-th score."""
+        return midway(np.sort(np.concatenate(ranked[:2]))[::-1], self.size(ranked.positives.size))
+
+
+@dataclass(frozen=True)
+class PrecisionAt(TopMeasure):
+    """``Delta = 1 - tp / k`` among the k samples of highest score; at least ``1 - P / k`` where P < k.
+
+    Needs a positive sample and k samples.
+
+    >>> PrecisionAt(2).label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        require_count(self.k)
+
+    @property
+    @override
+    def name(self) -> str:
+        return f"precision@{self.k}"
+
+    @override
+    def size(self, n_positive: int) -> int:
+        return self.k
+
+    @override
+    def total(self, n_positive: int) -> int:
+        return self.k
+
+
+@dataclass(frozen=True)
+class RecallAt(TopMeasure):
+    """``Delta = 1 - tp / P`` among the k samples of highest score; at least ``1 - k / P`` where P > k.
+
+    Needs a positive sample and k samples.
+
+    >>> RecallAt(1).label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        require_count(self.k)
+
+    @property
+    @override
+    def name(self) -> str:
+        return f"recall@{self.k}"
+
+    @override
+    def size(self, n_positive: int) -> int:
+        return self.k
+
+    @override
+    def total(self, n_positive: int) -> int:
+        return n_positive
+
+
+@dataclass(frozen=True)
+class BreakEven(TopMeasure):
+    """``Delta = 1 - tp / P`` among the P samples of highest score, where precision equals recall.
+
+    Needs a positive sample.
+
+    >>> BreakEven().label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
+
+    @property
+    @override
+    def name(self) -> str:
+        return "prbep"
+
+    @override
+    def size(self, n_positive: int) -> int:
+        return n_positive
+
+    @override
+    def total(self, n_positive: int) -> int:
+        return n_positive
+
+
+@dataclass(frozen=True)
+class RocArea(Measure):
+    """``Delta = 1 - area under the ROC curve``, the share of inverted pairs; tied pairs count half; needs both classes.
+
+        R(s) = mean over positives i and negatives j of  max(0, 1 - (s_i - s_j))
+
+    Joachims (2005, Sec. 4.4) labels pairs, each by itself; counting them takes linear time after the sort.
+
+    >>> RocArea().label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
+
+    sees_intercept = False
+
+    @property
+    @override
+    def name(self) -> str:
+        return "roc_auc"
+
+    @override
+    def check(self, n_positive: int, n_negative: int) -> None:
+        need_both(self.name, n_positive, n_negative)
+
+    @override
+    def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
+        self.check(*counts(y))
+        positives, negatives = scores[y > 0.0], np.sort(scores[y <= 0.0])
+        beaten = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
+        return 1.0 - 0.5 * float(beaten.mean()) / negatives.size
+
+    @override
+    def violate(self, ranked: Ranked) -> Violation:
+        positives, negatives = np.empty_like(ranked.positives), np.empty_like(ranked.negatives)
+        pair_counts(ranked.positives, ranked.negatives, positives, negatives)
+        n_pairs = ranked.positives.size * ranked.negatives.size
+        positives /= -n_pairs
+        negatives /= n_pairs
+        value = float(positives @ (ranked.positives - 1.0)) + float(negatives @ ranked.negatives)
+        return Violation(value, positives, negatives)
+
+    @override
+    def least(self, n_positive: int, n_negative: int) -> float:
+        return 0.0
+
+    @override
+    def cutoff(self, ranked: Ranked) -> float:
+        """Where the ROC curve is farthest above the diagonal, that is where the balanced error is least."""
+        n_positive, n_negative = ranked.sizes
+        scores = np.concatenate([ranked.positives, ranked.negatives])
+        height = np.concatenate([np.full(n_positive, 1.0 / n_positive), np.full(n_negative, -1.0 / n_negative)])
+        order = np.argsort(-scores, kind="stable")
+        scores, height = scores[order], np.cumsum(height[order])
+        ends = np.flatnonzero(np.append(scores[1:] < scores[:-1], True))  # of groups of equal scores
+        return midway(scores, int(ends[height[ends].argmax()]) + 1)
+
+
+def require_count(k: int) -> None:
+    """The domain of k."""
+    require(isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1, "`k` must be a positive integer", k)
