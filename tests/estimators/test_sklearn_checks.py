@@ -2,7 +2,7 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from undercut import LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor
+from undercut import LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor, Ranker
 
 BATCH = [LinearClassifier(loss=loss) for loss in LinearClassifier._losses] + [
     LinearRegressor(loss=loss) for loss in LinearRegressor._losses
@@ -13,6 +13,7 @@ ONLINE = [
     OnlineRegressor(),
     OnlineRegressor("huber"),
 ]
+RANKERS = [Ranker(loss) for loss in ("pairwise", "ndcg@10", "ndcg@5", "precision@3", "mrr", "ordinal")]
 
 
 def random_order(estimator):
@@ -26,6 +27,6 @@ def random_order(estimator):
     }
 
 
-@parametrize_with_checks(BATCH + ONLINE, expected_failed_checks=random_order)
+@parametrize_with_checks(BATCH + ONLINE + RANKERS, expected_failed_checks=random_order)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

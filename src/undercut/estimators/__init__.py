@@ -7,6 +7,7 @@ from undercut.estimators.model_file import load_model, save_model
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.ranker import Ranker
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MultivariateClassifier",
     "OnlineClassifier",
     "OnlineRegressor",
+    "Ranker",
     "TransductiveClassifier",
     "lam_from_C",
     "load_model",

@@ -119,7 +119,7 @@ class LinearModel(BaseEstimator):
         stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
         with live_progress(title, self.verbose) as callbacks:
             result = minimize(risk, L2(self.lam), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        warn_unless(result, {Status.CONVERGED}, title)
+        warn_unless(result, {Status.CONVERGED}, title, stacklevel=6)
         return Fit(result.w, risk.intercept(result.w), result)
 
     def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
@@ -157,7 +157,7 @@ def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
         yield [live]
 
 
-def warn_unless(result: Result, fine: set[Status], title: str) -> None:
+def warn_unless(result: Result, fine: set[Status], title: str, stacklevel: int = 5) -> None:
     """Warn about a run that ended otherwise, with the remedy and what is known all the same."""
     if result.status in fine:
         return
@@ -166,5 +166,5 @@ def warn_unless(result: Result, fine: set[Status], title: str) -> None:
         f"{about}{result.message}; objective {result.objective:.6g}, lower bound {result.lower_bound:.6g}, "
         f"gap {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=stacklevel,
     )

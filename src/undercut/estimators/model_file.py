@@ -20,6 +20,7 @@ from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.ranker import Ranker
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.trace import BOUND_NAMES
 
@@ -32,6 +33,7 @@ ESTIMATORS: dict[str, type[LinearModel]] = {
         MultivariateClassifier,
         OnlineClassifier,
         OnlineRegressor,
+        Ranker,
         TransductiveClassifier,
     )
 }

@@ -5,6 +5,8 @@ from undercut.risks.difference import DifferenceRisk, MajorizedRisk
 from undercut.risks.function import FunctionRisk
 from undercut.risks.linear import LinearRisk
 from undercut.risks.multivariate import MultivariateRisk
+from undercut.risks.ordinal import OrdinalRisk
+from undercut.risks.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
 from undercut.risks.transductive import TransductiveRisk
 
@@ -19,6 +21,11 @@ __all__ = [
     "LinearRisk",
     "MajorizedRisk",
     "MultivariateRisk",
+    "NdcgRisk",
+    "OrdinalRisk",
+    "PairwiseRisk",
+    "PrecisionAtRisk",
+    "ReciprocalRankRisk",
     "Risk",
     "ScoreFunction",
     "ScoreRisk",

@@ -1,0 +1,155 @@
+"""A linear ranker with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.metrics import ndcg_score
+from typing_extensions import override
+
+from undercut.arrays import FloatArray
+from undercut.errors import DataError, ModelFileError, ParameterError
+from undercut.estimators.linear_model import LinearModel
+from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
+from undercut.risks.queries import Queries
+from undercut.risks.ranking import non_negative
+from undercut.risks.score_risk import ScoreRisk
+from undercut.solvers import Solver
+
+MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
+
+RISKS: dict[str, MakeRisk] = {"pairwise": PairwiseRisk, "mrr": ReciprocalRankRisk, "ordinal": OrdinalRisk}
+RISKS_AT: dict[str, Callable[..., ScoreRisk]] = {"ndcg": NdcgRisk, "precision": PrecisionAtRisk}
+ANY_SIGN = ("pairwise", "ordinal")  # losses that know only the order of the relevances
+SCORE_PLACES = 10
+
+
+def named_risk(loss: str) -> MakeRisk:
+    """The risk that a name stands for.
+
+    >>> named_risk("ndcg@5").keywords
+    {'k': 5}
+    """
+    measure, _, places = loss.partition("@")
+    if measure in RISKS_AT and places.isdecimal() and int(places) >= 1:
+        return partial(RISKS_AT[measure], k=int(places))
+    if loss not in RISKS:
+        names = ", ".join(repr(name) for name in [*RISKS, *[f"{measure}@k" for measure in RISKS_AT]])
+        raise ParameterError(f"`loss` must be one of {names} with a number k of places, or a function; got {loss!r}")
+    return RISKS[loss]
+
+
+class Ranker(LinearModel):
+    """``min_w lam/2 |w|^2 + R(w)``, R a mean over queries of how badly ``X w`` ranks their documents.
+
+    There is no intercept, as no ranking sees one.
+
+    Parameters
+    ----------
+    loss : "pairwise", "ndcg@10", "precision@10", "mrr", "ordinal", or a function
+        The risk: ``PairwiseRisk``, ``NdcgRisk``, ``PrecisionAtRisk`` (the last two with any number of places),
+        ``ReciprocalRankRisk`` or ``OrdinalRisk``.  A function makes one from X, y and qid, for instance
+        ``functools.partial(NdcgRisk, k=5, gain=my_gain)``.
+    lam, solver, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
+        As in ``LinearClassifier``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : 0.0
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    n_iter_ : steps of the run
+    result_ : ``Result``
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.standard_normal((300, 5)), np.repeat(np.arange(30), 10)
+    >>> y = np.clip(np.round(X @ [1.0, -1.0, 0.5, 0.0, 0.0]), 0, 2)
+    >>> ranker = Ranker("ndcg@10", lam=1e-3).fit(X, y, qid=qid)
+    >>> ranker.gap_ <= 1e-3 * ranker.objective_, round(ranker.score(X, y, qid=qid), 2)
+    (True, 1.0)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "fit_intercept"},
+        "loss": [str, callable],
+    }
+
+    def __init__(
+        self,
+        loss: str | MakeRisk = "pairwise",
+        lam: float = 1e-2,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
+        """Fit the model to relevances y.  Documents with equal ``qid`` are one query; without it, all are."""
+        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
+        X, y = self._validated(X, reset=True, y=y, y_numeric=True, ensure_min_samples=2)
+        if start is not None and start.shape != (X.shape[1],):
+            start = None
+        self._fit_risk(X, y, qid, start)
+        return self
+
+    def _fit_risk(self, X: Any, y: Any, qid: Any, start: FloatArray | None) -> None:
+        make_risk = named_risk(self.loss) if isinstance(self.loss, str) else self.loss
+        self.coef_, self.intercept_, result = self._minimize(make_risk(X, y, qid), start)
+        self._report([result])
+
+    def predict(self, X: Any) -> FloatArray:
+        """Scores: within a query, the higher the better."""
+        return self._scores(X)
+
+    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+        """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
+        return mean_ndcg(y, self.predict(X), qid)
+
+    @override
+    def _saved(self) -> dict[str, Any]:
+        if not isinstance(self.loss, str):
+            raise ModelFileError("a ranker whose loss is a function cannot be saved: name the loss, such as 'ndcg@10'")
+        return {"loss": {"name": self.loss, "settings": {}}}
+
+    @classmethod
+    @override
+    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        named_risk(saved["loss"]["name"])  # or an error
+        return {"loss": saved["loss"]["name"]}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = self.loss not in ANY_SIGN
+        return tags
+
+
+def mean_ndcg(y: Any, scores: FloatArray, qid: Any = None, k: int = SCORE_PLACES) -> float:
+    """The mean NDCG@k over queries with a relevant document; it is 1 where that is the only document."""
+    y, queries = non_negative(y, scores.size), Queries.of(qid, scores.size)
+    ranked = [rows for rows in np.split(queries.order, queries.starts[1:-1]) if y[rows].any()]
+    if not ranked:
+        raise DataError(f"NDCG needs a query with a relevant document; got {queries} without any")
+    found = [ndcg_score([y[rows]], [scores[rows]], k=k) if rows.size > 1 else 1.0 for rows in ranked]
+    return float(np.mean(found))

@@ -1,0 +1,118 @@
+"""Sums over pairs and rankings of the documents of a query, query by query.
+
+Documents stand query after query: those of query q are ``starts[q] : starts[q + 1]``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def pairwise_hinge(starts, grades, weight, scores, slopes):
+    """``sum_q weight_q sum_{i above j in q} max(0, 1 - s_i + s_j)``; fills ``slopes`` with its subgradient.
+
+    ``grades`` number the grades of each query from 0, the best.  A pair counts if ``s_i - 1 < s_j``: sorted by score,
+    the i that count against j are a growing set, and a Fenwick tree over grades counts those above j in it.
+    """
+    tree = np.empty(grades.max() + 2, np.int64)
+    value = 0.0
+    for q in range(weight.size):
+        mine = slice(starts[q], starts[q + 1])
+        slopes[mine] = 0.0
+        if weight[q] > 0.0:
+            value += weight[q] * _pairs_of_query(grades[mine], scores[mine], tree, slopes[mine])
+            slopes[mine] *= weight[q]
+    return value
+
+
+@njit(cache=True)
+def _pairs_of_query(grades, scores, tree, slopes):
+    order = np.argsort(scores)
+    tree = tree[: grades.max() + 2]
+    _count_above(order, grades, scores, tree, slopes)
+    n_pairs = _count_below(order, grades, scores, tree, slopes)
+    value = float(n_pairs)
+    for i in range(scores.size):
+        value += slopes[i] * scores[i]
+    return value
+
+
+@njit(cache=True)
+def _count_above(order, grades, scores, tree, slopes):
+    """Add to each slope the documents of better grade that do not beat it by 1."""
+    tree[:] = 0
+    reached = 0
+    for j in order:
+        while reached < order.size and scores[order[reached]] - 1.0 < scores[j]:
+            _insert(tree, grades[order[reached]])
+            reached += 1
+        slopes[j] += _count_up_to(tree, grades[j] - 1)
+
+
+@njit(cache=True)
+def _count_below(order, grades, scores, tree, slopes):
+    """Subtract from each slope the documents of worse grade that it does not beat by 1; how many pairs there are."""
+    tree[:] = 0
+    n_pairs, n_reached = 0, 0
+    for i in order[::-1]:
+        while n_reached < order.size and scores[i] - 1.0 < scores[order[order.size - 1 - n_reached]]:
+            _insert(tree, grades[order[order.size - 1 - n_reached]])
+            n_reached += 1
+        count = n_reached - _count_up_to(tree, grades[i])
+        slopes[i] -= count
+        n_pairs += count
+    return n_pairs
+
+
+@njit(cache=True)
+def _insert(tree, grade):
+    at = grade + 1
+    while at < tree.size:
+        tree[at] += 1
+        at += at & -at
+
+
+@njit(cache=True)
+def _count_up_to(tree, grade):
+    at, count = grade + 1, 0
+    while at > 0:
+        count += tree[at]
+        at -= at & -at
+    return count
+
+
+@njit(cache=True)
+def worst_counts(starts, is_relevant, table, losses, scores, weights, worst):
+    """For each query the number h of relevant documents among its first ``n`` places, n as many as are relevant, that
+
+        maximizes  loss(h) + sum of the h best relevant scores + sum of the n - h best irrelevant scores.
+
+    ``losses[table[q] : table[q + 1]]`` are those of query q for h = 0 ... n, and nothing if it does not count.  Marks
+    these documents by 1 in ``weights`` and fills ``worst`` with their loss.
+    """
+    weights[:] = 0.0
+    for q in range(worst.size):
+        n = table[q + 1] - table[q] - 1
+        if n < 1:
+            continue
+        first = starts[q]
+        order = first + np.argsort(-scores[first : starts[q + 1]])
+        good, bad = order[is_relevant[order]], order[~is_relevant[order]]
+        h = _worst_count(losses[table[q] : table[q + 1]], scores[good], scores[bad])
+        worst[q] = losses[table[q] + h]
+        weights[good[:h]] = 1.0
+        weights[bad[: n - h]] = 1.0
+
+
+@njit(cache=True)
+def _worst_count(losses, good, bad):
+    """Moves one document at a time from good to bad, best scores first in both."""
+    n = good.size
+    gain, best, best_h = 0.0, losses[n], n
+    for h in range(n - 1, max(n - bad.size, 0) - 1, -1):
+        gain += bad[n - h - 1] - good[h]
+        if losses[h] + gain > best:
+            best, best_h = losses[h] + gain, h
+    return best_h
