@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     constant: float
 
 
-class Design(Protocol):
+class LinearMap(Protocol):
     """An n x d matrix X as a linear operator."""
 
     shape: tuple[int, int]
@@ -41,6 +41,18 @@ class Design(Protocol):
 
     def rmatvec(self, g: FloatArray) -> FloatArray:
         """``X' g``."""
+
+
+class Design(LinearMap, Protocol):
+    """The matrix of the samples' features, one row per sample."""
+
+    def matmat(self, W: FloatArray) -> FloatArray:
+        """``X W'`` for a W with one row per score."""
+        return np.stack([self.matvec(w) for w in W], axis=1)
+
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        """``G' X`` for a G with one row per sample."""
+        return np.stack([self.rmatvec(np.ascontiguousarray(g)) for g in G.T])
 
     def weighted_gram(self, g: FloatArray) -> FloatArray:
         """``X' diag(g) X``, dense, for non-negative g."""
@@ -82,6 +94,16 @@ class DenseDesign(Design):
         with all_threads(self.X.size):
             return g @ self.X
 
+    @override
+    def matmat(self, W: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return self.X @ W.T
+
+    @override
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return G.T @ self.X
+
 
 class NarrowDesign(DenseDesign):
     """Rows of float32, widened block by block so that BLAS adds in float64."""
@@ -99,6 +121,17 @@ class NarrowDesign(DenseDesign):
         out = np.zeros(self.shape[1])
         for rows in self._blocks:
             out += g[rows] @ self.X[rows].astype(np.float64)
+        return out
+
+    @override
+    def matmat(self, W: FloatArray) -> FloatArray:
+        return np.concatenate([self.X[rows].astype(np.float64) @ W.T for rows in self._blocks])
+
+    @override
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        out = np.zeros((G.shape[1], self.shape[1]))
+        for rows in self._blocks:
+            out += G[rows].T @ self.X[rows].astype(np.float64)
         return out
 
 
@@ -130,6 +163,18 @@ class SparseDesign(Design):
         out = np.empty(self.shape[1])
         csr.rmatvec(*self._parts, g, self._rows, out)
         return out
+
+    @override
+    def matmat(self, W: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[0], W.shape[0]))
+        csr.matmat(*self._parts, np.ascontiguousarray(W.T), out)
+        return out
+
+    @override
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[1], G.shape[1]))
+        csr.rmatmat(*self._parts, G, out)
+        return np.ascontiguousarray(out.T)
 
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
@@ -165,6 +210,23 @@ class WithConstant(Design):
     @override
     def rows(self) -> Rows:
         return self.design.rows()._replace(constant=1.0)
+
+
+class PerClass(LinearMap):
+    """The n K scores ``X W'`` of K classes as a map of the K d entries of W, both row by row."""
+
+    def __init__(self, design: Design, n_classes: int) -> None:
+        n, d = design.shape
+        self.design, self.n_classes = design, n_classes
+        self.shape = (n * n_classes, d * n_classes)
+
+    @override
+    def matvec(self, w: FloatArray) -> FloatArray:
+        return self.design.matmat(w.reshape(self.n_classes, -1)).reshape(-1)
+
+    @override
+    def rmatvec(self, g: FloatArray) -> FloatArray:
+        return self.design.rmatmat(g.reshape(-1, self.n_classes)).reshape(-1)
 
 
 def row_blocks(X: Array) -> list[slice]:

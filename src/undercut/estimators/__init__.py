@@ -5,6 +5,7 @@ from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.model_file import load_model, save_model
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
+from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
@@ -14,6 +15,7 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "MultivariateClassifier",
+    "NoveltyDetector",
     "OnlineClassifier",
     "OnlineRegressor",
     "Ranker",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -15,10 +15,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from undercut.arrays import Array, FloatArray
-from undercut.errors import DataError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators.linear_model import Fit, LinearModel
-from undercut.losses import Exponential, Hinge, HuberHinge, Logistic, Loss, Ramp, SquaredHinge
-from undercut.risks import LinearRisk
+from undercut.losses import (
+    CrammerSinger,
+    Exponential,
+    Hinge,
+    HuberHinge,
+    Logistic,
+    Loss,
+    MulticlassLoss,
+    Ramp,
+    Softmax,
+    SquaredHinge,
+)
+from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers import Solver
 from undercut.trace import Status
 
@@ -40,27 +51,33 @@ class ClassifierBase(ClassifierMixin, LinearModel):
 
     def _fit_one_against_rest(self, X: Any, y: Any, sample_weight: Any, solve: Callable[..., Fit]) -> Any:
         """Fit every class against the rest with ``solve(X, target, weight, w0, title, brief)``."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        known: Any = getattr(self, "classes_", None)
-        intercepts = getattr(self, "intercept_", None)
-        X, y = self._validated(X, reset=True, y=y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
-        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
-            start = None
+        X, y, codes, start = self._encoded(X, y)
         weight = self._weights(X, y, codes, sample_weight)
         fits: list[Fit] = []
         for at, code in enumerate(self._positives(self.classes_.size)):
             target = np.where(codes == code, 1.0, -1.0)
             title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
-            w0 = None if start is None or intercepts is None else self._joined(start[at], intercepts[at])
+            w0 = None if start is None else self._joined(start[0][at], start[1][at])
             interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
             fits.append(solve(X, target, weight, w0, title, brief=interrupted))
         self._set_fits(fits)
         self._report([fit.result for fit in fits])
         return self
+
+    def _encoded(self, X: Any, y: Any) -> tuple[Any, Array, Array, tuple[FloatArray, FloatArray] | None]:
+        """X, y and its codes 0 ... K-1, and the last coefficients and intercepts where they can be started from."""
+        classes: Any = getattr(self, "classes_", None)
+        coef: Any = getattr(self, "coef_", None)
+        intercept: Any = getattr(self, "intercept_", None)
+        X, y = self._validated(X, reset=True, y=y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
+        if not self.warm_start or coef is None or intercept is None:
+            return X, y, codes, None
+        fits = np.array_equal(classes, self.classes_) and coef.shape[1] == X.shape[1]
+        return X, y, codes, (coef, intercept) if fits else None
 
     def _set_fits(self, fits: list[Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
@@ -109,7 +126,8 @@ class ClassifierBase(ClassifierMixin, LinearModel):
 class LinearClassifier(ClassifierBase):
     """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
-    Several classes are fitted one against the rest, and the certificate is the sum of theirs.
+    Several classes are fitted one against the rest, and the certificate is the sum of theirs; or jointly, with one
+    row of W per class and a loss of all scores ``W x + b``, by ``multi_class``.
 
     Parameters
     ----------
@@ -122,6 +140,11 @@ class LinearClassifier(ClassifierBase):
     fit_intercept : bool
         Whether to fit an intercept, which is not penalized.
     class_weight : dict, "balanced" or None
+    multi_class : "ovr", "crammer_singer" or "multinomial"
+        One problem per class against the rest; or one problem for all, with the Crammer-Singer hinge (``loss="hinge"``)
+        or the softmax (``loss="logistic"``).
+    label_loss : array of shape (n_classes, n_classes) or None
+        For "crammer_singer": what it costs to take class i for class j, in the order of ``classes_``; 1 by default.
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
@@ -155,6 +178,8 @@ class LinearClassifier(ClassifierBase):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "multi_class": [StrOptions({"ovr", "crammer_singer", "multinomial"})],
+        "label_loss": ["array-like", None],
     }
 
     def __init__(
@@ -165,6 +190,8 @@ class LinearClassifier(ClassifierBase):
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
+        multi_class: str = "ovr",
+        label_loss: Any = None,
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -177,6 +204,8 @@ class LinearClassifier(ClassifierBase):
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.label_loss = label_loss
         self.gap_rel = gap_rel
         self.max_steps = max_steps
         self.max_seconds = max_seconds
@@ -187,7 +216,10 @@ class LinearClassifier(ClassifierBase):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        return self._fit_one_against_rest(X, y, sample_weight, self._solve_from_convex)
+        loss = self._joint_loss()
+        if loss is None:
+            return self._fit_one_against_rest(X, y, sample_weight, self._solve_from_convex)
+        return self._fit_jointly(X, y, sample_weight, loss)
 
     def _solve_from_convex(
         self, X: Any, y: FloatArray, weight: Array | None, w0: FloatArray | None, title: str, *, brief: bool
@@ -197,3 +229,41 @@ class LinearClassifier(ClassifierBase):
             hinge = LinearRisk(X, y, Hinge(), sample_weight=weight, fit_intercept=self.fit_intercept)
             w0 = self._minimize(hinge, None, title, solver="auto", brief=brief).w
         return self._solve(X, y, weight, w0, title, brief=brief)
+
+    def _joint_loss(self) -> MulticlassLoss | None:
+        """The loss of all scores, ``None`` for one class against the rest."""
+        if self.label_loss is not None and self.multi_class != "crammer_singer":
+            raise ParameterError(
+                f'`label_loss` belongs to multi_class="crammer_singer"; got multi_class={self.multi_class!r}'
+            )
+        if self.multi_class == "ovr":
+            return None
+        name, kind = {"crammer_singer": ("hinge", Hinge), "multinomial": ("logistic", Logistic)}[self.multi_class]
+        if not isinstance(self._loss(), kind):
+            raise ParameterError(
+                f'`multi_class={self.multi_class!r}` goes with loss="{name}"; got loss={self.loss!r}: '
+                f'set that, or multi_class="ovr", which takes every loss'
+            )
+        return Softmax() if self.multi_class == "multinomial" else CrammerSinger(self.label_loss)
+
+    def _fit_jointly(self, X: Any, y: Any, sample_weight: Any, loss: MulticlassLoss) -> LinearClassifier:
+        """One problem for all classes; two classes are left with the difference of their rows."""
+        X, y, codes, start = self._encoded(X, y)
+        K = self.classes_.size
+        weight = self._weights(X, y, codes, sample_weight)
+        risk = MulticlassRisk(X, codes, loss, weight, fit_intercept=self.fit_intercept, n_classes=K)
+        w0 = None
+        if start is not None:
+            w0 = (start[0] if K > 2 else np.vstack([-0.5 * start[0], 0.5 * start[0]])).reshape(-1)
+        result = self._minimize(risk, w0)
+        W, b = result.w.reshape(K, -1), risk.intercepts(result.w)
+        self.coef_, self.intercept_ = (W, b) if K > 2 else (W[1:] - W[:1], b[1:] - b[:1])
+        self._report([result])
+        return self
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities: the softmax of the scores, or one-against-rest probabilities normalized."""
+        if self.multi_class == "multinomial" and (scores := self._scores(X)).shape[1] > 1:
+            return softmax(scores, axis=1)
+        return super().predict_proba(X)

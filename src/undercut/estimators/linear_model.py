@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from undercut.callbacks import Callback, LiveProgress
 from undercut.errors import ModelFileError, require
 from undercut.losses import Loss
 from undercut.regularizers import L2
-from undercut.risks import LinearRisk, ScoreRisk
+from undercut.risks import LinearRisk, Risk, ScoreRisk
 from undercut.solvers import SOLVERS, Solver, Stop, minimize
 from undercut.trace import Result, Status
 
@@ -106,21 +107,34 @@ class LinearModel(BaseEstimator):
     ) -> Fit:
         """Fit one problem."""
         risk = LinearRisk(X, y, self._loss(), sample_weight=weight, fit_intercept=self.fit_intercept)
-        return self._minimize(risk, w0, title, brief=brief)
+        return self._fitted(risk, w0, title, brief=brief)
+
+    def _fitted(self, risk: ScoreRisk, w0: FloatArray | None, title: str = "", *, brief: bool = False) -> Fit:
+        """The minimizer of a risk, with the intercept that belongs to it."""
+        result = self._minimize(risk, w0, title, brief=brief)
+        return Fit(result.w, risk.intercept(result.w), result)
 
     def _minimize(
-        self, risk: ScoreRisk, w0: FloatArray | None, title: str = "", *, solver: Any = None, brief: bool = False
-    ) -> Fit:
+        self,
+        risk: Risk,
+        w0: FloatArray | None,
+        title: str = "",
+        *,
+        solver: Any = None,
+        brief: bool = False,
+        gap_abs: float = 0.0,
+    ) -> Result:
         """Minimize a risk to the wanted gap, or with one ``brief`` step after Ctrl-C has ended an earlier problem.
 
         A run that ends early warns, certificate included.
         """
         max_steps = 1 if brief else self.max_steps
-        stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
+        max_seconds = self.max_seconds or np.inf
+        stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=max_seconds)
         with live_progress(title, self.verbose) as callbacks:
             result = minimize(risk, L2(self.lam), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        warn_unless(result, {Status.CONVERGED}, title, stacklevel=6)
-        return Fit(result.w, risk.intercept(result.w), result)
+        warn_unless(result, {Status.CONVERGED}, title)
+        return result
 
     def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
         """The parameters of the risk: the best intercept is found again, so w alone."""
@@ -157,7 +171,7 @@ def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
         yield [live]
 
 
-def warn_unless(result: Result, fine: set[Status], title: str, stacklevel: int = 5) -> None:
+def warn_unless(result: Result, fine: set[Status], title: str) -> None:
     """Warn about a run that ended otherwise, with the remedy and what is known all the same."""
     if result.status in fine:
         return
@@ -166,5 +180,13 @@ def warn_unless(result: Result, fine: set[Status], title: str, stacklevel: int =
         f"{about}{result.message}; objective {result.objective:.6g}, lower bound {result.lower_bound:.6g}, "
         f"gap {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=stacklevel,
+        stacklevel=_frames_inside(),
     )
+
+
+def _frames_inside() -> int:
+    """How many frames up the user's own code is, where a warning belongs."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("undercut", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -17,6 +17,7 @@ from undercut.estimators.linear_classifier import ClassifierBase, LinearClassifi
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
+from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
@@ -31,6 +32,7 @@ ESTIMATORS: dict[str, type[LinearModel]] = {
         LinearClassifier,
         LinearRegressor,
         MultivariateClassifier,
+        NoveltyDetector,
         OnlineClassifier,
         OnlineRegressor,
         Ranker,

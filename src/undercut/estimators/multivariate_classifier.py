@@ -118,7 +118,7 @@ class MultivariateClassifier(ClassifierBase):
         brief: bool = False,
     ) -> Fit:
         risk = MultivariateRisk(X, y, self._measure(), fit_intercept=self.fit_intercept)
-        return self._minimize(risk, w0, title, brief=brief)
+        return self._fitted(risk, w0, title, brief=brief)
 
     @override
     def _saved(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class Ranker(LinearModel):
 
     def _fit_risk(self, X: Any, y: Any, qid: Any, start: FloatArray | None) -> None:
         make_risk = named_risk(self.loss) if isinstance(self.loss, str) else self.loss
-        self.coef_, self.intercept_, result = self._minimize(make_risk(X, y, qid), start)
+        self.coef_, self.intercept_, result = self._fitted(make_risk(X, y, qid), start)
         self._report([result])
 
     def predict(self, X: Any) -> FloatArray:

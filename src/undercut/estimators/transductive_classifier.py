@@ -146,7 +146,7 @@ class TransductiveClassifier(ClassifierBase):
         elif self.balance is not None:
             mean = 2.0 * float(self.balance) - 1.0
         risk = TransductiveRisk(X, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
-        return self._minimize(risk, w0, title, brief=brief)
+        return self._fitted(risk, w0, title, brief=brief)
 
     def _all_weights(self, X: Any, y: Array, labelled: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
         """Sample weights times class weights, where there is a class."""

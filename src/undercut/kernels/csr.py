@@ -45,3 +45,40 @@ def rmatvec(indptr, indices, data, g, rows, out):
         weight = g[i]
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
             out[np.uint64(indices[k])] += data[k] * weight
+
+
+@njit(cache=True)
+def matmat(indptr, indices, data, W, out):
+    """``out = X W`` for a W with as many rows as X has columns."""
+    K = W.shape[1]
+    out[:] = 0.0
+    for i in range(np.uint64(out.shape[0])):
+        row = out[i]
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            value, w = data[k], W[np.uint64(indices[k])]
+            for c in range(K):
+                row[c] += value * w[c]
+
+
+@njit(cache=True)
+def rmatmat(indptr, indices, data, G, out):
+    """``out = X' G``; only the entries of G that are not zero are visited, of which a margin loss has few."""
+    columns = np.empty(G.shape[1], np.int64)
+    out[:] = 0.0
+    for i in range(np.uint64(G.shape[0])):
+        g = G[i]
+        count = 0
+        for c in range(g.size):
+            columns[count] = c
+            count += g[c] != 0.0
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
+        if count == g.size:  # a loop without a list is a vector loop
+            for k in range(start, stop):
+                row = out[np.uint64(indices[k])]
+                for c in range(g.size):
+                    row[c] += data[k] * g[c]
+        elif count > 0:
+            for k in range(start, stop):
+                row = out[np.uint64(indices[k])]
+                for m in range(count):
+                    row[columns[m]] += data[k] * g[columns[m]]

@@ -1,10 +1,14 @@
 """Risks: what a solver sees of a learning problem."""
 
 from undercut.risks.base import BatchedRisk, Cut, Line, LineRisk, Risk, SmoothRisk
+from undercut.risks.composite_quantile import CompositeQuantileRisk
 from undercut.risks.difference import DifferenceRisk, MajorizedRisk
 from undercut.risks.function import FunctionRisk
+from undercut.risks.kernel import KernelRisk
 from undercut.risks.linear import LinearRisk
+from undercut.risks.multiclass import MulticlassRisk
 from undercut.risks.multivariate import MultivariateRisk
+from undercut.risks.novelty import NoveltyRisk
 from undercut.risks.ordinal import OrdinalRisk
 from undercut.risks.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
@@ -12,16 +16,20 @@ from undercut.risks.transductive import TransductiveRisk
 
 __all__ = [
     "BatchedRisk",
+    "CompositeQuantileRisk",
     "Cut",
     "DifferenceRisk",
     "Evaluation",
     "FunctionRisk",
+    "KernelRisk",
     "Line",
     "LineRisk",
     "LinearRisk",
     "MajorizedRisk",
+    "MulticlassRisk",
     "MultivariateRisk",
     "NdcgRisk",
+    "NoveltyRisk",
     "OrdinalRisk",
     "PairwiseRisk",
     "PrecisionAtRisk",

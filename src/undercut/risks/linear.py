@@ -38,6 +38,7 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
 
     def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
         self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
+        self.design: Design
         lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
         phi = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
         super().__init__(design, phi, lower_bound=lower_bound, is_convex=loss.is_convex)

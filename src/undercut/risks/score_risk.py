@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.arrays import FloatArray
-from undercut.data.design import Design
+from undercut.data.design import LinearMap
 from undercut.errors import NonfiniteError
 from undercut.risks.base import Cut, Line, LineRisk
 from undercut.risks.line import Point, minimize_convex
@@ -50,7 +50,9 @@ class ScoreFunction(ABC):
 class ScoreRisk(LineRisk):
     """``R(w) = phi(X w)``; ``lower_bound`` is one of phi."""
 
-    def __init__(self, design: Design, phi: ScoreFunction, *, lower_bound: float = 0.0, is_convex: bool = True) -> None:
+    def __init__(
+        self, design: LinearMap, phi: ScoreFunction, *, lower_bound: float = 0.0, is_convex: bool = True
+    ) -> None:
         self.design, self.phi, self.lower_bound, self.is_convex = design, phi, lower_bound, is_convex
         self.n_params = design.shape[1]
         self.scratch = np.empty(design.shape[0])  # for scores that nobody keeps

@@ -1,0 +1,143 @@
+"""A one-class support vector machine with a certificate."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from undercut.arrays import Array, FloatArray
+from undercut.estimators.linear_model import LinearModel
+from undercut.losses import Loss
+from undercut.risks import NoveltyRisk
+from undercut.solvers import Solver
+
+
+class NoveltyDetector(OutlierMixin, LinearModel):
+    """``min_{w,rho} lam/2 |w|^2 + 1/nu sum_i weight_i max(0, rho - <w, x_i>) - rho``, the weights scaled to sum to one.
+
+    The linear one-class support vector machine (Schölkopf et al. 2001) looks for the hyperplane farthest from the
+    origin with all but a share ``nu`` of the samples beyond it; what lies on the origin's side is novel.  Do not
+    center the features: where the origin is among the samples there is no such hyperplane, which warns and leaves
+    ``coef_`` at zero.
+
+    Parameters
+    ----------
+    nu : float in (0, 1]
+        At most this share of the training samples is called novel, and at least this share are support vectors.
+    lam : float
+        Lambda only scales ``coef_`` and ``offset_``; predictions do not depend on it.  ``lam = 1 / (nu * n_samples)``
+        gives the numbers of scikit-learn's ``OneClassSVM(kernel="linear")``.
+    solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", or a ``Solver``
+    gap_rel : float
+        Stop once ``objective - lower_bound <= gap_rel * |objective|``.
+    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
+    warm_start : bool
+        Start from the last fit's coefficients.
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+    random_state : ignored; every batch solver is deterministic.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    offset_ : float
+        The margin rho.
+    intercept_ : float
+        ``-offset_``
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    n_iter_ : steps of the run
+    result_ : ``Result``
+
+    Examples
+    --------
+    >>> X = 3.0 + np.random.default_rng(0).standard_normal((200, 2))
+    >>> model = NoveltyDetector(nu=0.1).fit(X)
+    >>> round(float((model.predict(X) == -1).mean()), 2), model.predict([[0.0, 0.0], [3.0, 3.0]])
+    (0.1, array([-1,  1]))
+    """
+
+    _losses: ClassVar[dict[str, type[Loss]]] = {}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        **{
+            name: domain
+            for name, domain in LinearModel._parameter_constraints.items()
+            if name not in ("loss", "fit_intercept")
+        },
+    }
+
+    def __init__(
+        self,
+        nu: float = 0.5,
+        lam: float = 1.0,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.lam = lam
+        self.solver = solver
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NoveltyDetector:
+        """Fit the model; ``y`` is ignored, ``sample_weight`` counts a sample that often."""
+        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
+        X = self._validated(X, reset=True)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        risk = NoveltyRisk(X, self.nu, sample_weight)
+        w0 = start if start is not None and start.size == risk.n_params else None
+        tiny = 1e-9 * self._scale(X)
+        result = self._minimize(risk, w0, gap_abs=tiny)
+        if result.objective >= -tiny:
+            warnings.warn(
+                "the origin lies among the samples, so no hyperplane separates them from it: shift the features, or "
+                "lower nu",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.coef_, self.intercept_ = result.w, risk.intercept(result.w)
+        self._report([result])
+        return self
+
+    def _scale(self, X: Any) -> float:
+        """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""
+        values = X.data if sp.issparse(X) else X
+        return float(np.vdot(values, values)) / (X.shape[0] * 2.0 * self.lam)
+
+    @property
+    def offset_(self) -> float:
+        """The margin rho: ``decision_function = score_samples - offset_``."""
+        return -self.intercept_
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """``<w, x>``, the larger the more ordinary."""
+        check_is_fitted(self)
+        scores: FloatArray = self._validated(X) @ self.coef_
+        return scores
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """``<w, x> - rho``: negative for what is novel."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> Array:
+        """-1 for novel samples, +1 for the others."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)

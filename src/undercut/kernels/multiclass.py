@@ -1,0 +1,80 @@
+"""Losses of the K scores of a sample, one pass over n x K scores.
+
+Crammer-Singer   max_k  costs[y, k] + s_k - s_y
+softmax          log sum_k exp(s_k) - s_y
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def crammer_singer(S, y, costs, values, slopes):
+    """Loss and a subgradient of every sample; among equal maxima the own class, else the first, is taken."""
+    slopes[:] = 0.0
+    for i in range(y.size):
+        own, s, cost = y[i], S[i], costs[y[i]]
+        best, most = own, s[own]
+        for k in range(s.size):
+            if cost[k] + s[k] > most:
+                best, most = k, cost[k] + s[k]
+        values[i] = cost[best] + (s[best] - s[own])
+        slopes[i, best] += 1.0
+        slopes[i, own] -= 1.0
+
+
+@njit(cache=True)
+def crammer_singer_along(S, D, t, y, costs, values, slopes):
+    """Loss of every sample at ``S + t D`` and its derivative in t."""
+    for i in range(y.size):
+        own, s, d, cost = y[i], S[i], D[i], costs[y[i]]
+        best, most = own, s[own] + t * d[own]
+        for k in range(s.size):
+            at = cost[k] + (s[k] + t * d[k])
+            if at > most:
+                best, most = k, at
+        slopes[i] = d[best] - d[own]
+        values[i] = cost[best] + ((s[best] - s[own]) + t * slopes[i])
+
+
+@njit(cache=True)
+def softmax(S, y, values, slopes):
+    """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits."""
+    for i in range(y.size):
+        s, p, own = S[i], slopes[i], y[i]
+        top = s.argmax()
+        rest = 0.0  # of the sum of exponentials, beside the largest, which is 1
+        for k in range(s.size):
+            p[k] = math.exp(s[k] - s[top])
+            rest += p[k] * (k != top)
+        values[i] = math.log1p(rest) + (s[top] - s[own])
+        others = 0.0
+        for k in range(s.size):
+            p[k] /= 1.0 + rest
+            others += p[k] * (k != own)
+        p[own] = -others
+
+
+@njit(cache=True)
+def softmax_along(S, D, t, y, values, slopes, bends):
+    """Loss of every sample at ``S + t D``, its first and its second derivative in t."""
+    p = np.empty(S.shape[1])
+    for i in range(y.size):
+        s, d, own = S[i], D[i], y[i]
+        for k in range(s.size):
+            p[k] = s[k] + t * d[k]
+        top = p.argmax()
+        most, mine = p[top], p[own]
+        rest, first, second = 0.0, 0.0, 0.0
+        for k in range(s.size):
+            p[k] = math.exp(p[k] - most)
+            rest += p[k] * (k != top)
+            first += p[k] * (d[k] - d[own])
+        first /= 1.0 + rest
+        for k in range(s.size):
+            second += p[k] * (d[k] - d[own] - first) ** 2
+        values[i], slopes[i], bends[i] = math.log1p(rest) + (most - mine), first, second / (1.0 + rest)
