@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 
 from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, labels, print_rows
 from undercut.data import load_svmlight
 from undercut.errors import DataError
-from undercut.estimators import load_model
+from undercut.estimators import MultivariateClassifier, Ranker, load_model
+from undercut.estimators.ranker import mean_ndcg
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
 DataFile = Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")]
@@ -27,8 +28,8 @@ def predict(
     scores: Annotated[bool, typer.Option("--scores", help="Write decision values instead of labels")] = False,
 ) -> None:
     """Write one prediction per line of FILE."""
-    fitted, X, _ = _load(model, file)
-    if scores and not is_classifier(fitted):
+    fitted, X, _, _ = _load(model, file)
+    if scores and not hasattr(fitted, "decision_function"):
         raise DataError(
             f"--scores is for classifiers; {model} is a {type(fitted).__name__}, whose predictions are scores"
         )
@@ -42,22 +43,25 @@ def predict(
 
 def evaluate(model: ModelFile, file: DataFile) -> None:
     """Print how well MODEL predicts the targets of FILE."""
-    fitted, X, y = _load(model, file)
-    scores = [(name, f"{value:.6g}") for name, value in _scores(fitted, X, y).items()]
+    fitted, X, y, qid = _load(model, file)
+    scores = [(name, f"{value:.6g}") for name, value in _scores(fitted, X, y, qid).items()]
     certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
     print_rows([("samples", str(X.shape[0])), *scores, *certificate])
 
 
-def _load(model: Path, file: Path) -> tuple[Any, Any, Array]:
+def _load(model: Path, file: Path) -> tuple[Any, Any, Array, Array | None]:
     fitted = load_model(model)
-    X, y, _ = load_svmlight(file, n_features=fitted.n_features_in_)
-    return fitted, X, y
+    return fitted, *load_svmlight(file, n_features=fitted.n_features_in_)
 
 
-def _scores(fitted: Any, X: Any, y: Array) -> dict[str, float]:
+def _scores(fitted: Any, X: Any, y: Array, qid: Array | None) -> dict[str, float]:
     from sklearn import metrics  # slow to import
 
     predicted = fitted.predict(X)
+    if isinstance(fitted, Ranker):
+        return {f"NDCG@{k}": mean_ndcg(y, predicted, qid, k=k) for k in (1, 5, 10)}
+    if is_outlier_detector(fitted):
+        return {"share of novel samples": float(np.mean(predicted < 0))}
     if not is_classifier(fitted):
         return {
             "R2": metrics.r2_score(y, predicted),
@@ -74,6 +78,8 @@ def _scores(fitted: Any, X: Any, y: Array) -> dict[str, float]:
         "balanced accuracy": metrics.recall_score(y, predicted, labels=np.unique(y), average="macro"),
         "macro F1": metrics.f1_score(y, predicted, labels=np.unique(y), average="macro"),
     }
+    if isinstance(fitted, MultivariateClassifier):
+        scores[fitted._measure().name] = fitted.score(X, y)
     if fitted.classes_.size == 2 and np.unique(y).size == 2:
         scores["ROC area"] = metrics.roc_auc_score(y, fitted.decision_function(X))
     return scores

@@ -9,7 +9,6 @@ import numpy as np
 from rich.console import Console
 
 from undercut.arrays import Array, FloatArray
-from undercut.errors import ParameterError
 from undercut.trace import Result, Status
 
 
@@ -22,15 +21,6 @@ def labels(y: FloatArray) -> Array:
     """Class labels of a file: integers where all of them are."""
     whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
-
-
-def validated(model: Any) -> Any:
-    """An estimator made of options; ``ParameterError`` where one is out of its domain."""
-    try:
-        model._validate_params()
-    except ValueError as error:
-        raise ParameterError(str(error)) from error
-    return model
 
 
 def print_rows(rows: list[tuple[str, str]]) -> None:

@@ -9,23 +9,30 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.report import describe_fit, labels, validated
+from undercut.cli.models import DEFAULT_LOSS, LOSSES, Choice, fit
+from undercut.cli.report import describe_fit
 from undercut.cli.stream import train_online
-from undercut.cli.transductive import fit_transductive, stacked, transductive
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
-from undercut.estimators import LinearClassifier, LinearRegressor, TransductiveClassifier, load_model, save_model
+from undercut.estimators import load_model, save_model
 from undercut.online import ONLINE_SOLVERS
 from undercut.solvers import SOLVERS
 from undercut.trace import Result, Status, write_trace
 
-LOSSES = [*LinearClassifier._losses, *LinearRegressor._losses]
-
 
 def train(
     file: Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")],
-    loss: Annotated[str, typer.Option(help=f"One of {', '.join(LOSSES)}")] = "hinge",
-    lam: Annotated[float, typer.Option("--lambda", help="Lambda, with the loss averaged over samples")] = 1e-4,
+    loss: Annotated[str | None, typer.Option(help=f"{', '.join(LOSSES)} [{DEFAULT_LOSS}]")] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
+    ] = None,
+    nu: Annotated[float | None, typer.Option(help="Detect novelty: the share of samples that may be novel")] = None,
+    lam: Annotated[float | None, typer.Option("--lambda", help="Lambda, with the loss averaged over samples")] = None,
+    penalty: Annotated[str | None, typer.Option(help="l2, l1 or elasticnet [l2]")] = None,
+    l1_ratio: Annotated[float | None, typer.Option(help="Share of l1 in elasticnet [0.5]")] = None,
+    multi_class: Annotated[
+        str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic) [ovr]")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")] = Path("model.uc"),
     gap: Annotated[float, typer.Option(help="Stop at this gap relative to the objective")] = 1e-3,
     solver: Annotated[
@@ -58,38 +65,37 @@ def train(
     if online:
         _refuse(
             "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
-            unlabelled=unlabelled,
+            unlabelled=unlabelled, measure=measure, nu=nu, penalty=penalty, l1_ratio=l1_ratio, multi_class=multi_class,
         )  # fmt: skip
-        method = "optimistic_proximal" if solver == "auto" else solver
-        choice = {"loss": loss, "lam": lam, "solver": method, "fit_intercept": intercept}
+        choice = {
+            "loss": loss or DEFAULT_LOSS, "lam": 1e-4 if lam is None else lam, "fit_intercept": intercept,
+            "solver": "optimistic_proximal" if solver == "auto" else solver,
+        }  # fmt: skip
         code = train_online(
             file, choice, output, n_passes=passes or 1, chunk_rows=chunk_rows or 10_000, classes=classes,
             n_features=n_features, start=start, quiet=quiet,
         )  # fmt: skip
         raise typer.Exit(code)
     _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
-    settings: dict[str, Any] = {
-        "loss": loss, "lam": lam, "solver": solver, "fit_intercept": intercept, "gap_rel": gap,
-        "max_steps": max_steps, "max_seconds": max_seconds, "verbose": int(not quiet),
-    }  # fmt: skip
     if unlabelled is None:
         _refuse("needs --unlabelled", gamma=gamma, balance=balance)
-        model = _estimator(settings, class_weight)
-    else:
-        model = transductive(settings, class_weight, gamma, balance)
+    settings: dict[str, Any] = {
+        "solver": solver, "gap_rel": gap, "max_steps": max_steps, "max_seconds": max_seconds,
+        "verbose": int(not quiet), **({} if lam is None else {"lam": lam}),
+    }  # fmt: skip
+    extras = {
+        "fit_intercept": None if intercept else False, "class_weight": class_weight, "penalty": penalty,
+        "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": gamma,
+    }  # fmt: skip
+    model = Choice(loss, measure, nu, unlabelled, balance, settings, extras).estimator()
     if start is not None:
         _continue_from(model, start)
-    X, y, _ = load_svmlight(file, n_features=n_features)
-    if unlabelled is not None:
-        X = stacked(X, unlabelled)
+    X, y, qid = load_svmlight(file, n_features=n_features)
     if start is not None and model.coef_.shape[-1] != X.shape[1]:
         raise ParameterError(f"--start has {model.coef_.shape[-1]} features, and {file} has {X.shape[1]}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        if isinstance(model, TransductiveClassifier):
-            fit_transductive(model, X, labels(y))
-        else:
-            model.fit(X, labels(y) if isinstance(model, LinearClassifier) else y)
+        fit(model, X, y, qid, unlabelled)
     results = model.result_ if isinstance(model.result_, list) else [model.result_]
     save_model(model, output)
     if trace is not None:
@@ -104,20 +110,6 @@ def _refuse(reason: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise ParameterError(f"--{name.replace('_', '-')} {reason}: drop it; got {value}")
-
-
-def _estimator(settings: dict[str, Any], class_weight: str | None) -> Any:
-    if class_weight not in (None, "balanced"):
-        raise ParameterError(f"--class-weight must be balanced or absent; got {class_weight!r}")
-    if settings["loss"] in LinearClassifier._losses:
-        model: Any = LinearClassifier(class_weight=class_weight, **settings)
-    elif settings["loss"] in LinearRegressor._losses:
-        if class_weight is not None:
-            raise ParameterError(f"--class-weight is for classification; got the loss {settings['loss']!r}")
-        model = LinearRegressor(**settings)
-    else:
-        raise ParameterError(f"--loss must be one of {', '.join(LOSSES)}; got {settings['loss']!r}")
-    return validated(model)
 
 
 def _continue_from(model: Any, start: Path) -> None:

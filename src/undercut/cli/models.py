@@ -1,0 +1,138 @@
+"""Which estimator the options of ``undercut train`` describe, and what it is fitted to.
+
+| option | estimator |
+|---|---|
+| ``--unlabelled FILE`` | ``TransductiveClassifier`` |
+| ``--measure f1`` | ``MultivariateClassifier`` |
+| ``--nu 0.1`` | ``NoveltyDetector`` |
+| ``--loss ndcg@10`` | ``Ranker`` |
+| ``--loss hinge`` | ``LinearClassifier`` |
+| ``--loss squared`` | ``LinearRegressor`` |
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from undercut.arrays import Array
+from undercut.cli.report import labels
+from undercut.data import load_svmlight
+from undercut.errors import ParameterError
+from undercut.estimators import (
+    LinearClassifier,
+    LinearRegressor,
+    MultivariateClassifier,
+    NoveltyDetector,
+    Ranker,
+    TransductiveClassifier,
+)
+from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
+
+LOSSES = [*LinearClassifier._losses, *LinearRegressor._losses, *RISKS, *(f"{name}@k" for name in RISKS_AT)]
+DEFAULT_LOSS = "hinge"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The options that say what is learned; ``None`` where one was not given."""
+
+    loss: str | None
+    measure: str | None
+    nu: float | None
+    unlabelled: Path | None
+    balance: str | None
+    settings: dict[str, Any]  # what every estimator takes
+    extras: dict[str, Any]  # what only some take, by their parameters' names
+
+    def estimator(self) -> Any:
+        """The estimator, its parameters checked."""
+        kind, own = self._kind()
+        takes = kind._get_param_names()
+        for name, value in self.extras.items():
+            if value is not None and name not in takes:
+                raise ParameterError(f"--{OPTIONS[name]} is not for {kind.__name__}: drop it; got {value}")
+        if self.balance is not None and kind is not TransductiveClassifier:
+            raise ParameterError("--balance needs --unlabelled: drop it")
+        given = {name: value for name, value in self.extras.items() if value is not None}
+        try:
+            model = kind(**own, **self.settings, **given)
+            model._validate_params()
+        except ValueError as error:
+            raise ParameterError(str(error)) from error
+        return model
+
+    def _kind(self) -> tuple[Any, dict[str, Any]]:
+        """The class, and the parameter that chose it."""
+        chosen = {"loss": self.loss, "measure": self.measure, "nu": self.nu}
+        named = [name for name, value in chosen.items() if value is not None]
+        if len(named) > 1:
+            raise ParameterError(f"--{named[0]} and --{named[1]} exclude each other: give one of them")
+        if self.unlabelled is not None:
+            if self.measure or self.nu is not None or self.loss not in (None, "hinge"):
+                raise ParameterError(f"--unlabelled goes with the hinge loss; got --{named[0]} {chosen[named[0]]}")
+            return TransductiveClassifier, {"balance": self._balance()}
+        if self.measure is not None:
+            return MultivariateClassifier, {"measure": self.measure}
+        if self.nu is not None:
+            return NoveltyDetector, {"nu": self.nu}
+        return self._by_loss(self.loss or DEFAULT_LOSS)
+
+    def _balance(self) -> str | float | None:
+        """What ``--balance`` says; without an intercept there is nothing to balance."""
+        if self.balance is None:
+            return None if self.extras["fit_intercept"] is False else "labelled"
+        if self.balance in ("labelled", "none"):
+            return None if self.balance == "none" else self.balance
+        try:
+            return float(self.balance)
+        except ValueError:
+            raise ParameterError(f"--balance must be labelled, none, or a number; got {self.balance!r}") from None
+
+    @staticmethod
+    def _by_loss(loss: str) -> tuple[Any, dict[str, Any]]:
+        for kind in (LinearClassifier, LinearRegressor):
+            if loss in kind._losses:
+                return kind, {"loss": loss}
+        with suppress(ParameterError):
+            named_risk(loss)
+            return Ranker, {"loss": loss}
+        raise ParameterError(f"--loss must be one of {', '.join(LOSSES)}; got {loss!r}")
+
+
+OPTIONS = {  # by the parameter they set
+    "fit_intercept": "no-intercept",
+    "class_weight": "class-weight",
+    "penalty": "penalty",
+    "l1_ratio": "l1-ratio",
+    "multi_class": "multi-class",
+    "gamma": "gamma",
+}
+
+
+def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: Path | None) -> None:
+    """Fit a model to the contents of its files."""
+    if isinstance(model, TransductiveClassifier):
+        _fit_transductive(model, X, labels(y), unlabelled)
+    elif isinstance(model, Ranker):
+        model.fit(X, y, qid=qid)
+    elif isinstance(model, NoveltyDetector):
+        model.fit(X)
+    else:
+        model.fit(X, y if isinstance(model, LinearRegressor) else labels(y))
+
+
+def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Any) -> None:
+    """Fit with the samples of another file below those that have labels; -1 is a label like any other here."""
+    more, _, _ = load_svmlight(unlabelled, n_features=X.shape[1])
+    classes, codes = np.unique(y, return_inverse=True)
+    target = np.concatenate([codes, np.full(more.shape[0], -1)])
+    if hasattr(model, "classes_"):  # a start, in the labels of the file
+        model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
+    model.fit(sp.vstack([X, more], format="csr"), target)
+    model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]
