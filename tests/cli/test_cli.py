@@ -189,7 +189,7 @@ def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
             break
         opened = opened or is_open
         time.sleep(0.05)
-    time.sleep(1.0)
+    time.sleep(5.0)  # what is compiled is loaded
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 130, err
