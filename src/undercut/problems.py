@@ -31,10 +31,10 @@ Pieces = tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]  # values, one r
 
 @dataclass(frozen=True)
 class Problem:
-    """``fun(w) -> (value, subgradient)`` for w of any length of at least 2."""
+    """A function of w of any length of at least 2."""
 
     name: str
-    fun: Callable[[FloatArray], Values]
+    formula: Callable[[FloatArray], Values]
     start: Callable[[int], FloatArray]
     minimum: Callable[[int], float]  # NaN where it is not known
     convex: bool
@@ -43,6 +43,11 @@ class Problem:
         """The function as a risk."""
         require(n_params >= 2, "`n_params` must be at least 2", n_params)
         return FunctionRisk(self.fun, n_params, convex=self.convex)
+
+    def fun(self, w: FloatArray) -> Values:
+        """Value and subgradient; far out they overflow, and say so by not being finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.formula(w)
 
 
 def _chained(slopes_left: FloatArray, slopes_right: FloatArray) -> FloatArray:

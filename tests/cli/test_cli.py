@@ -182,8 +182,14 @@ def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
     command += ["--lambda", "1e-9", "--gap", "1e-9", "--no-intercept", "-o", str(tmp_path / "m.uc")]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while "/noise.svm" in _open_files(run.pid, deadline) or time.monotonic() < deadline - 110:
-        time.sleep(0.2)
+    opened = False
+    while time.monotonic() < deadline:  # until it has read the file, however long its imports take
+        is_open = "/noise.svm" in _open_files(run.pid, deadline)
+        if opened and not is_open:
+            break
+        opened = opened or is_open
+        time.sleep(0.05)
+    time.sleep(5.0)  # what is compiled is loaded
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 130, err

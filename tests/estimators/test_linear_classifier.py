@@ -31,7 +31,7 @@ def iris():
     return scale(X), y
 
 
-@pytest.mark.parametrize("loss", list(LinearClassifier._losses))
+@pytest.mark.parametrize("loss", [name for name, loss in LinearClassifier._losses.items() if loss.is_convex])
 def test_the_certificate_brackets_a_far_more_accurate_fit(cancer, loss):
     rough = LinearClassifier(loss=loss, lam=1e-3, gap_rel=1e-2).fit(*cancer)
     fine = LinearClassifier(loss=loss, lam=1e-3, gap_rel=1e-8).fit(*cancer)

@@ -79,10 +79,12 @@ class Bundle:
         self._master.solve(self._H, self._linear, live, tol)
         alpha = self._master.alpha[:top]
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
-        z, b = alpha @ self.A[:top], float(alpha @ self.b[:top])
-        w = self.reg.conjugate_argmax(-z)
-        size = float(alpha @ self._size[:top]) + float(alpha @ self._norm[:top]) * float(np.linalg.norm(w))
-        return Model(w, b - self.reg.conjugate(-z) - ROUNDING * size)
+        with np.errstate(over="ignore", invalid="ignore"):  # a model whose minimizer is out of reach proves nothing
+            z, b = alpha @ self.A[:top], float(alpha @ self.b[:top])
+            w = self.reg.conjugate_argmax(-z)
+            size = float(alpha @ self._size[:top]) + float(alpha @ self._norm[:top]) * float(np.linalg.norm(w))
+            bound = b - self.reg.conjugate(-z) - ROUNDING * size
+        return Model(w, bound if bound < np.inf else -np.inf)
 
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t + tau/2 (w - center)' M (w - center)`` where ``reg = 1/2 (w - c)' M (w - c)``.

@@ -10,6 +10,7 @@ The model is then a local underestimator, and its minimum says nothing about the
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.arrays import FloatArray
-from undercut.bundles.bundle import Bundle
+from undercut.bundles.bundle import ROUNDING, Bundle
+from undercut.errors import NonfiniteError
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut
 
@@ -48,6 +50,8 @@ class LocalBundle(Bundle):
     def absorb(self, trial: Trial, best: Trial) -> Kind:
         """Take in the plane of a trial, and move the best point if the trial is better (Alg. 5)."""
         distance = self._distance(trial.w, best.w)
+        if not math.isfinite(distance):
+            raise NonfiniteError("the way from the best point overflows: use a larger lambda")
         if trial.objective < best.objective:
             self._move(trial, distance)
             self._add(trial.cut.a, trial.cut.b, 0.0)
@@ -66,18 +70,30 @@ class LocalBundle(Bundle):
         top = self._live[-1] + 1
         alpha = self._master.alpha[:top]
         a, b, locality = alpha @ self.A[:top], float(alpha @ self.b[:top]), float(alpha @ self._locality[:top])
-        if self._aggregate >= 0:
-            self._free(np.array([self._aggregate]))
+        old, weight = self._aggregate, self._master.alpha[self._aggregate] if self._aggregate >= 0 else 0.0
+        if old >= 0:
+            self._free(np.array([old]))
         self._aggregate = self._add(a, b, locality)
         self._kept[self._aggregate] = True
+        if weight > 0.0:  # else the planes themselves say the same, and the master can go on from them
+            self._stand_in()
+
+    def _stand_in(self) -> None:
+        """Let the aggregated plane have all the weight: it has the same minimum as the planes it is made of."""
         self._master.reset(np.eye(1, self.b.size, self._aggregate).ravel())
+
+    @override
+    def _merge_into_aggregate(self, slot: int) -> None:
+        self._stand_in()
+        self._free(np.array([slot]))
 
     def _resolve_conflict(self, trial: Trial, best: Trial, distance: float, room: float) -> Kind:
         """Lower the plane as far as the model still improves at the trial (Alg. 6), or replace it."""
         at_trial = best.objective - self.reg.value(trial.w)
         lowest = at_trial - float(trial.cut.a @ trial.w)  # L in (17): the model reaches J(w*) at the trial
-        if lowest <= room:
-            self._add(trial.cut.a, lowest, distance)
+        rounding = ROUNDING * (abs(best.objective) + abs(trial.objective) + abs(trial.cut.b))
+        if lowest <= room + rounding:  # where the trial is all but w* itself they are equal
+            self._add(trial.cut.a, min(lowest, room), distance)
             return Kind.NULL
         a = -self.reg.gradient(best.w)  # reg + plane is smallest at w*
         self._add(a, at_trial - float(a @ trial.w), distance)

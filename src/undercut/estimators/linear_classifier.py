@@ -103,8 +103,10 @@ class ClassifierBase(ClassifierMixin, LinearModel):
 
     def predict(self, X: Any) -> Array:
         """The class with the largest score."""
-        scores = self.decision_function(X)
-        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self._decided(self._scores(X))
+
+    def _decided(self, scores: FloatArray) -> Array:
+        codes = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         labels: Array = self.classes_[codes]
         return labels
 

@@ -23,7 +23,7 @@ from undercut.losses import Loss
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, Risk, ScoreRisk
 from undercut.solvers import SOLVERS, Solver, Stop, minimize
-from undercut.trace import Result, Status
+from undercut.trace import Progress, Result, Status
 
 FLOATS = [np.float64, np.float32]
 
@@ -176,9 +176,10 @@ def warn_unless(result: Result, fine: set[Status], title: str) -> None:
     if result.status in fine:
         return
     about = f"{title}: " if title else ""
+    last = result.trace[-1] if result.trace else Progress(certificate=result.certificate)
     warnings.warn(
-        f"{about}{result.message}; objective {result.objective:.6g}, lower bound {result.lower_bound:.6g}, "
-        f"gap {result.gap:.3g}",
+        f"{about}{result.message}; objective {result.objective:.6g}, {last.bound_name} {result.lower_bound:.6g}, "
+        f"{last.gap_name} {result.gap:.3g}",
         ConvergenceWarning,
         stacklevel=_frames_inside(),
     )

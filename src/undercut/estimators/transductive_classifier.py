@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -107,10 +108,9 @@ class TransductiveClassifier(ClassifierBase):
         start = getattr(self, "coef_", None) if self.warm_start else None
         known: Any = getattr(self, "classes_", None)
         X, y = self._validated(X, reset=True, y=y)
-        check_classification_targets(y)
         labelled = np.array([label != UNLABELLED for label in y.tolist()])
         self.classes_, codes = _classes(y[labelled])
-        if isinstance(self.balance, float) and self.classes_.size > 2:
+        if not isinstance(self.balance, str | None) and self.classes_.size > 2:
             raise ParameterError(
                 f"`balance` as a number is for two classes; got {self.balance} and {self.classes_.size} classes: "
                 "use 'labelled'"
@@ -127,7 +127,7 @@ class TransductiveClassifier(ClassifierBase):
             fits.append(self._solve_transductive(X, target, weight, None if start is None else start[at], title, brief))
         self._set_fits(fits)
         self._report([fit.result for fit in fits])
-        self.transduction_ = self.predict(X)
+        self.transduction_ = self._decided(safe_sparse_dot(X, self.coef_.T) + self.intercept_)
         self.transduction_[labelled] = y[labelled]
         return self
 
@@ -152,15 +152,25 @@ class TransductiveClassifier(ClassifierBase):
         """Sample weights times class weights, where there is a class."""
         if sample_weight is None and self.class_weight is None:
             return None
-        weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight: FloatArray = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
         own = self._weights(X[labelled], y[labelled], codes, weight[labelled])
         weight[labelled] = weight[labelled] if own is None else own
+        empty = np.bincount(codes, weights=weight[labelled]) == 0.0
+        if empty.any():
+            raise DataError(f"every class needs a positive weight; the class {self.classes_[empty][0]} has none")
         return weight
 
 
 def _classes(y: Array) -> tuple[Array, Array]:
     if y.size == 0:
         raise DataError("every sample is unlabelled (-1): label at least one of each class")
+    if str(UNLABELLED) in y.tolist():
+        raise DataError(
+            "the label '-1' is text, and only the number -1 means unlabelled: give y as an array of dtype object"
+        )
+    check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
         raise DataError(

@@ -29,10 +29,10 @@ class Kinks(NamedTuple):
 
     def value_slope(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Loss and right derivative of every sample at its score."""
-        beyond = scores - self.at
-        reached = beyond >= 0.0
-        values = self.constant + self.left * scores + (self.jumps * np.where(reached, beyond, 0.0)).sum(axis=0)
-        return values, self.left + (self.jumps * reached).sum(axis=0)
+        passed = np.where(scores >= self.at, self.jumps, 0.0)
+        slopes = self.left + passed.sum(axis=0)
+        with np.errstate(over="ignore"):  # as a line per piece: nothing cancels where it is level
+            return self.constant - (passed * self.at).sum(axis=0) + slopes * scores, slopes
 
     def majorized(self, scores: FloatArray) -> Kinks:
         """The convex kinks as they are, the others replaced by their tangents at ``scores``."""

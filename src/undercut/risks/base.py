@@ -24,11 +24,12 @@ class Cut:
     value: float
 
     def __post_init__(self) -> None:
-        for name, number in (("value of the risk", self.value), ("offset of the plane", self.b)):
-            if not math.isfinite(number):
-                raise NonfiniteError(f"the {name} is {number}")
+        if not math.isfinite(self.value):
+            raise NonfiniteError(f"the value of the risk is {self.value}")
         if not np.isfinite(self.a).all():
             raise NonfiniteError(f"the subgradient of the risk is not finite at parameter {_first_bad(self.a)}")
+        if not math.isfinite(self.b):
+            raise NonfiniteError(f"the offset of the plane is {self.b}")
 
 
 def _first_bad(a: FloatArray) -> int:

@@ -53,4 +53,5 @@ class FunctionRisk:
         value, a = self._evaluate(w)
         if a.shape != (self.n_params,):
             raise DataError(f"fun must return a subgradient of shape ({self.n_params},); got {a.shape}")
-        return Cut(a, value - float(a @ w), value)
+        with np.errstate(over="ignore", invalid="ignore"):  # the plane says so
+            return Cut(a, value - float(a @ w), value)

@@ -9,6 +9,8 @@ from undercut.arrays import FloatArray
 from undercut.losses import Kinks
 from undercut.risks.score_risk import Evaluation, ScoreFunction
 
+TIED = 1e-13  # kinks this close, relative to the numbers they are the difference of, are one
+
 
 class FixedKinked(ScoreFunction):
     """``phi(s) = sum_i weight_i l_i(s_i)``."""
@@ -27,15 +29,19 @@ class FixedKinked(ScoreFunction):
 
 
 class FreeKinked(FixedKinked):
-    """``phi(s) = min_b sum_i weight_i l_i(s_i + b)``, the global minimum: the best of all kinks in b."""
+    """``phi(s) = min_b sum_i weight_i l_i(s_i + b)``, the global minimum: the best of all kinks in b.
+
+    At a solution many samples have a kink at the same b but for rounding, so kinks within ``TIED`` of it count as one.
+    """
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
         b = self._intercept(scores)
         value = super().evaluate(scores + b).value
-        at = self.kinks.at - scores
-        below = self.weight * (self.kinks.left + (self.kinks.jumps * (at < b)).sum(axis=0))
-        tied = self.weight * (self.kinks.jumps * (at == b)).sum(axis=0)
+        from_b = self.kinks.at - scores - b
+        same = TIED * (np.abs(scores) + np.abs(self.kinks.at) + abs(b))
+        below = self.weight * (self.kinks.left + (self.kinks.jumps * (from_b < -same)).sum(axis=0))
+        tied = self.weight * (self.kinks.jumps * (np.abs(from_b) <= same)).sum(axis=0)
         #  At the best b the slopes pass zero: one share of the jumps makes their sum vanish, and b leaves the problem.
         total = float(tied.sum())
         share = min(1.0, max(0.0, -float(below.sum()) / total)) if total > 0.0 else 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.arrays import Array, FloatArray
 from undercut.data.design import as_design
 from undercut.errors import DataError, require
 from undercut.losses import TransductiveHinge
@@ -49,11 +49,12 @@ class TransductiveRisk(ScoreRisk):
         free = y == 0.0
         if free.all():
             raise DataError("y must hold labelled samples, -1 or +1; got only zeros, which mean unlabelled")
-        weight = _weights(sample_weight, free, gamma)
-        if balance is None or not free.any():
-            phi: FixedKinked | Balanced = (FreeKinked if fit_intercept else FixedKinked)(loss.kinks(y), weight)
+        given = _given_weights(sample_weight, free)
+        kinks, weight, share = loss.kinks(y), _scaled(given, free, gamma), np.where(free, given, 0.0)
+        if balance is None or not share.any():
+            phi: FixedKinked | Balanced = (FreeKinked if fit_intercept else FixedKinked)(kinks, weight)
         else:
-            phi = Balanced(FixedKinked(loss.kinks(y), weight), free / free.sum(), balance)
+            phi = Balanced(FixedKinked(kinks, weight), share / share.sum(), balance)
         super().__init__(design, phi, is_convex=False)
         self._majorized = phi.majorized
 
@@ -62,13 +63,20 @@ class TransductiveRisk(ScoreRisk):
         return ScoreRisk(self.design, self._majorized(self.design.matvec(w)))
 
 
-def _weights(sample_weight: Any, free: Any, gamma: float) -> FloatArray:
-    """Weights that sum to one over the labelled samples and to gamma over the others."""
-    given = np.ones(free.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if given.shape != free.shape:
-        raise DataError(f"sample_weight must have one entry per sample, shape {free.shape}; got {given.shape}")
-    weight = np.empty(free.size)
-    weight[~free] = normalized_weights(given[~free], int((~free).sum()))
-    if free.any():
-        weight[free] = gamma * normalized_weights(given[free], int(free.sum()))
+def _given_weights(sample_weight: Any, free: Array) -> FloatArray:
+    """The weights as they were given, none of them missing, negative or infinite."""
+    weight = np.ones(free.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != free.shape:
+        raise DataError(f"sample_weight must have one entry per sample, shape {free.shape}; got {weight.shape}")
+    if not np.isfinite(weight).all() or (weight < 0.0).any():
+        raise DataError(f"sample_weight must be finite and non-negative; got a minimum of {weight.min()}")
     return weight
+
+
+def _scaled(weight: FloatArray, free: Array, gamma: float) -> FloatArray:
+    """Weights that sum to one over the labelled samples and to gamma over the others, where any of those counts."""
+    scaled = np.zeros(free.size)
+    scaled[~free] = normalized_weights(weight[~free], int((~free).sum()))
+    if weight[free].any():
+        scaled[free] = gamma * normalized_weights(weight[free], int(free.sum()))
+    return scaled

@@ -111,7 +111,7 @@ def minimize(
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     run = _Run(solver, stop or Stop(), tuple(callbacks))
-    with one_thread():
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found by its value
         return run(risk, reg, _start(w0, risk, reg))
 
 

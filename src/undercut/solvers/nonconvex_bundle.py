@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -29,7 +30,8 @@ from undercut.solvers.wolfe import Sample, search
 from undercut.trace import Certificate, Progress
 
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
-SHRINK, MAX_SHRINKS = 0.1, 20  # of a trial step where the risk overflows
+SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
+FAR = 1e8  # an objective that much larger, relative to what is at stake, is as good as infinite
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
         bundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
         bundle.add(best.cut)
         model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
+        if isinstance(bundle, LocalBundle):
+            bundle.aggregate()
         progress = Progress(0, best.objective, min(model.lower_bound, best.objective), 1, len(bundle))
         return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
 
@@ -109,7 +113,12 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
         kinds: Counter[Kind] = Counter()
         for trial in move.trials:
             bundle.make_room(self.max_planes)
-            kinds[_absorb(bundle, trial, best)] += 1
+            try:
+                kinds[_absorb(bundle, trial, best)] += 1
+            except NonfiniteError:  # too steep a plane is no loss where there is another
+                if trial is move.trials[-1] and not kinds:
+                    raise
+                continue
             if trial.objective < best.objective:
                 best = trial
 
@@ -127,40 +136,58 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
 
     def _move(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> _Move:
         """The plain step, or a line search towards the model's minimizer."""
-        if self.line_search is None or state.n_failed >= MAX_FAILED:
+        if self.line_search is None:
             return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
         best, direction = state.best, state.target - state.best.w
         length = float(np.linalg.norm(direction))
         if not 0.0 < length < math.inf:  # at the minimizer already, or it overflows
             return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
-        sample = _Objective(risk, reg, best.w, direction)
-        start = Sample(0.0, sample.slope(best), best)
-        samples = search(sample, start, min(1.0, state.reach / length), self.max_trials)
+        sample = _Objective(risk, reg, best, direction)
+        if state.n_failed >= MAX_FAILED:
+            with suppress(NonfiniteError):
+                return _Move([sample.at(1.0).trial], state.reach, 0)
+        max_trials = min(self.max_trials, self.max_planes)  # no plane is taken that cannot be kept
+        first = min(1.0, state.reach / length)
+        samples = search(sample, sample.start, first if sample.moves(first) else 1.0, max_trials)
         lowest = min(samples, key=lambda at: at.value)
         descends = lowest.value < best.objective
         reach = (lowest if descends else samples[-1]).t * length
         trials = [at.trial for at in samples]
         if self.line_search == "full" and all(at.t < 1.0 for at in samples):
-            trials.append(_evaluate(risk, reg, state.target))
+            with suppress(NonfiniteError):
+                trials.append(sample.at(1.0).trial)
         return _Move(trials, reach, 0 if descends else state.n_failed + 1)
 
 
 class _Objective:
-    """``J(w + t direction)`` for a line search; a step that overflows is shortened."""
+    """``J(w* + t direction)`` for a line search; a step that overflows, or is as good as that, is shortened."""
 
-    def __init__(self, risk: Risk, reg: QuadraticRegularizer, w: FloatArray, direction: FloatArray) -> None:
-        self.risk, self.reg, self.w, self.direction = risk, reg, w, direction
+    def __init__(self, risk: Risk, reg: QuadraticRegularizer, best: Trial, direction: FloatArray) -> None:
+        self.risk, self.reg, self.best, self.direction = risk, reg, best, direction
+        self.start = Sample(0.0, self.slope(best), best)
+        self.far = best.objective + FAR * (abs(best.objective) + abs(self.start.slope))
 
     def __call__(self, t: float) -> Sample:
+        if not self.moves(t):
+            return self.start
+        shrink = SHRINK
         for _ in range(MAX_SHRINKS):
-            try:
-                return self._sample(t)
-            except NonfiniteError:
-                t *= SHRINK
-        return self._sample(t)
+            with suppress(NonfiniteError):
+                return self.at(t)
+            t, shrink = t * shrink, shrink**2
+        return self.at(t)
 
-    def _sample(self, t: float) -> Sample:
-        trial = _evaluate(self.risk, self.reg, self.w + t * self.direction)
+    def moves(self, t: float) -> bool:
+        """Whether a step of t is not lost in rounding."""
+        return not np.array_equal(self.best.w + t * self.direction, self.best.w)
+
+    def at(self, t: float) -> Sample:
+        """The sample at t itself; ``NonfiniteError`` where J is too large."""
+        if not self.moves(t):
+            raise NonfiniteError("the risk is not finite next to the best point")
+        trial = _evaluate(self.risk, self.reg, self.best.w + t * self.direction)
+        if trial.objective > self.far:
+            raise NonfiniteError(f"the objective is {trial.objective}")
         return Sample(t, self.slope(trial), trial)
 
     def slope(self, at: Trial) -> float:
@@ -172,7 +199,10 @@ def _evaluate(risk: Risk, reg: QuadraticRegularizer, w: FloatArray) -> Trial:
     if not np.isfinite(w).all():
         raise NonfiniteError("the model's minimizer overflows: use a larger lambda")
     cut = risk.cut(w)
-    return Trial(w, cut, reg.value(w) + cut.value)
+    objective = reg.value(w) + cut.value
+    if not math.isfinite(objective):
+        raise NonfiniteError(f"the objective is {objective}")
+    return Trial(w, cut, objective)
 
 
 def _absorb(bundle: Bundle, trial: Trial, best: Trial) -> Kind:

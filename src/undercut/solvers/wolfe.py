@@ -35,11 +35,11 @@ class Sample(NamedTuple):
 
 def search(sample: Callable[[float], Sample], start: Sample, first: float, max_trials: int) -> list[Sample]:
     """Samples at up to ``max_trials`` points of (0, 1], the first at ``first``; any of them may be the best."""
-    low, high, samples = start, None, [sample(first)]
+    low, high, samples = start, None, [sample(first if first < 1.0 - MARGIN else 1.0)]
     while len(samples) < max_trials:
         at = samples[-1]
         enough = at.value < start.value and at.value <= start.value + DECREASE * at.t * min(start.slope, 0.0)
-        if enough and (at.slope >= -CURVATURE * abs(start.slope) or at.t >= 1.0):
+        if enough and (at.slope >= -CURVATURE * abs(start.slope) or at.t > 1.0 - MARGIN):
             break
         if enough:
             low = at
