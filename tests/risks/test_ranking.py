@@ -416,6 +416,7 @@ X3 = np.eye(3)
         (["a", "b", "c"], None, "y must hold real numbers; got dtype <U1"),
         ([1, 0, 0], [1, 1], r"qid must have one query id per row of X, shape \(3,\); got shape \(2,\)"),
         ([1, 0, 0], [1.0, np.nan, 1.0], "qid must not be missing; it is NaN at row 1"),
+        ([1, 0, 0], np.array([1, np.nan, 1], object), "qid must not be missing; it is NaN at row 1"),
         ([1, 0, 0], [1, None, "a"], "qid must hold ids of one kind, integers or strings"),
     ],
 )

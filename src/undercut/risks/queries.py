@@ -71,12 +71,13 @@ def _sorted_ids(qid: Any, n: int) -> tuple[Array, Array]:
     ids = np.asarray(qid)
     if ids.shape != (n,):
         raise DataError(f"qid must have one query id per row of X, shape ({n},); got shape {ids.shape}")
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise DataError(f"qid must not be missing; it is NaN at row {int(np.flatnonzero(np.isnan(ids))[0])}")
     try:
+        missing = np.flatnonzero(ids != ids)  # NaN is
         order = np.argsort(ids, kind="stable")
     except TypeError as error:
         raise DataError(f"qid must hold ids of one kind, integers or strings; {error}") from error
+    if missing.size:
+        raise DataError(f"qid must not be missing; it is NaN at row {missing[0]}")
     return order, ids[order]
 
 
