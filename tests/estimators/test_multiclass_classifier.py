@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
@@ -147,6 +151,31 @@ def test_a_model_file_gives_all_back(iris, multi_class, tmp_path):
 def test_what_does_not_go_together_is_refused_with_the_remedy(iris, settings, message):
     with pytest.raises(ValueError, match=message):
         LinearClassifier(**settings).fit(*iris)
+
+
+def three_classes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 4))
+    return X, (X[:, :3] + 0.5 * rng.standard_normal((80, 3))).argmax(axis=1)
+
+
+@cache
+def attainable(multi_class):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return make(multi_class, lam=1e-12, max_steps=200).fit(*three_classes()).objective_
+
+
+@joint
+@pytest.mark.parametrize("scale", [1e10, 1e20, 1e31, 1e60, 1e100])
+@pytest.mark.parametrize("lam", [1e-12, 1e-4])
+def test_no_bound_is_false_however_badly_the_features_are_scaled(multi_class, scale, lam):
+    """Scaled features admit coefficients scaled down, which cost next to nothing."""
+    X, y = three_classes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = make(multi_class, lam=lam, max_steps=200).fit(X * scale, y)
+    assert model.lower_bound_ <= attainable(multi_class) * (1.0 + 1e-9)
 
 
 def test_an_unknown_way_is_named(iris):

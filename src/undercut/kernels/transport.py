@@ -22,10 +22,9 @@ FIRST_REACH = 0.03  # sources that lose more than this share of the spread are n
 
 @njit(cache=True)
 def transport(utility, supply, capacity, b, flow, max_paths):
-    """Fill ``flow`` with an optimal plan and improve the prices ``b`` to optimal ones.
+    """Fill ``flow`` with an optimal plan and improve the prices ``b`` to optimal ones; whether that succeeded.
 
-    After ``max_paths`` paths, of which a problem needs about one per source, the plan is completed as it comes: it is
-    feasible then, but not optimal.
+    It does within ``max_paths`` paths, of which a problem needs about one per source, or rounding is in the way.
     """
     K = capacity.size
     spread = _spread(utility)
@@ -39,7 +38,8 @@ def transport(utility, supply, capacity, b, flow, max_paths):
         distance, before, moved = _shortest_paths(movable, known, flow, b, source)
         target = _nearest(distance, excess, full / K)
         if excess[source] <= full or target < 0:
-            break
+            b -= b.mean()
+            return True
         if _leads_too_far(source, target, before, moved):
             reach = 4.0 * reach if reach < spread else math.inf
             movable, known = _queues(utility, flow, b, reach)
@@ -48,8 +48,7 @@ def transport(utility, supply, capacity, b, flow, max_paths):
             b[k] += min(distance[k], distance[target])
         _skip_detours(source, target, before, moved)
         _augment(source, target, before, moved, utility, flow, excess, movable, full / supply.size)
-    _spill(flow, excess, full)
-    b -= b.mean()
+    return False
 
 
 @njit(cache=True)
@@ -191,13 +190,3 @@ def _move(flow, excess, i, k, m, amount):
     flow[i, m] += amount
     excess[k] -= amount
     excess[m] += amount
-
-
-@njit(cache=True)
-def _spill(flow, excess, full):
-    """Move what is too much in one sink to those with room, whatever it loses."""
-    for k in range(excess.size):
-        for i in range(flow.shape[0]):
-            while excess[k] > full and flow[i, k] > 0.0 and excess.min() < 0.0:
-                target = excess.argmin()
-                _move(flow, excess, i, k, target, min(flow[i, k], excess[k], -excess[target]))

@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
-from undercut.errors import CapabilityError, DataError
+from undercut.errors import CapabilityError, DataError, NonfiniteError
 from undercut.kernels.transport import transport
 from undercut.losses import CrammerSinger, MulticlassLoss, Softmax
 from undercut.risks.line import Point, minimize_convex
@@ -86,7 +86,9 @@ class FreeScores(ClassScores):
     def _transport(self, utility: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Prices and flows between samples and classes, from the prices b."""
         prices, flow = b.copy(), np.empty_like(utility)
-        transport(utility, self.weight, self._share, prices, flow, PATHS_PER_SAMPLE * (self.y.size + self.n_classes))
+        max_paths = PATHS_PER_SAMPLE * (self.y.size + self.n_classes)
+        if not transport(utility, self.weight, self._share, prices, flow, max_paths):
+            raise NonfiniteError("the intercepts are lost in rounding: scale the features, or use a larger lambda")
         return prices, flow
 
     @override
