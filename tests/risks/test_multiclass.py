@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import cache
 from itertools import product
@@ -187,6 +188,19 @@ def test_softmax_of_two_classes_is_the_logistic_loss_and_huge_scores_do_not_over
     values, slopes = Softmax().value_slope(np.array([0, 0, 0, 0]), S)
     np.testing.assert_allclose(values, [np.logaddexp(0.0, 3.0), 0.0, 1600.0, np.log1p(np.exp(-40.0))], rtol=1e-14)
     assert slopes[3, 0] == -slopes[3, 1] == pytest.approx(-np.exp(-40.0), rel=1e-12)
+
+
+@losses
+@intercepts
+def test_scores_that_overflow_make_an_infinite_risk_and_a_line_search_stays_short_of_it(name, fit_intercept):
+    X, y, _ = data()
+    risk = MulticlassRisk(X * 1e200, y, LOSSES[name], fit_intercept=fit_intercept)
+    direction = np.linspace(-1.0, 1.0, 12) * 1e100
+    line = risk.along(np.zeros(12), direction)
+    with np.errstate(over="ignore", invalid="ignore"):  # of the products with X
+        assert risk.value(1e100 * direction) == np.inf
+        assert line.value(1e100) == np.inf
+        assert math.isfinite(line.value(line.minimizer(-1.0, 0.0)))
 
 
 @cache

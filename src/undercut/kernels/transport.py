@@ -41,6 +41,8 @@ def transport(utility, supply, capacity, b, flow, max_paths):
             b -= b.mean()
             return True
         if _leads_too_far(source, target, before, moved):
+            if reach == math.inf:
+                return False
             reach = 4.0 * reach if reach < spread else math.inf
             movable, known = _queues(utility, flow, b, reach)
             continue

@@ -46,7 +46,12 @@ class ClassScores(ScoreFunction):
         return scores.reshape(-1, self.n_classes)
 
     def settle(self, S: FloatArray) -> Settled:
-        """The mean loss and its slopes at the best intercepts, of which there are none but zero here."""
+        """The mean loss and its slopes at the best intercepts; infinite where scores overflow."""
+        if not np.isfinite(S).all():
+            return Settled(math.inf, np.full_like(S, np.nan), np.zeros(self.n_classes))
+        return self._settle(S)
+
+    def _settle(self, S: FloatArray) -> Settled:
         return self._at(S, np.zeros(self.n_classes))
 
     def _at(self, S: FloatArray, b: FloatArray) -> Settled:
@@ -70,7 +75,8 @@ class ClassScores(ScoreFunction):
         S, D = self.rows(scores), self.rows(direction)
 
         def point(t: float) -> Point:
-            return Point(*(float(self.weight @ part) for part in self.loss.along(self.y, S, D, t)))
+            at = Point(*(float(self.weight @ part) for part in self.loss.along(self.y, S, D, t)))
+            return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
 
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
@@ -99,9 +105,10 @@ class FreeScores(ClassScores):
 
         def point(t: float) -> Point:
             self._hint = _interpolated(known, t, self._hint)
-            at = self.settle(self.rows(scores + t * direction))
-            known[t] = at.b
-            return Point(at.value, float((at.slopes * D).sum()), self._bend(at, D))
+            with np.errstate(over="ignore", invalid="ignore"):
+                at = self.settle(self.rows(scores + t * direction))
+                known[t] = at.b
+                return Point(at.value, float((at.slopes * D).sum()), self._bend(at, D))
 
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
@@ -154,7 +161,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
             )
 
     @override
-    def settle(self, S: FloatArray) -> Settled:
+    def _settle(self, S: FloatArray) -> Settled:
         at = self._descend(S, self._hint)
         if not _is_balanced(at):  # the last intercepts are of no use: start from those of the margins
             other = self._descend(S, self._transport(S, np.zeros(self.n_classes))[0])
@@ -199,7 +206,7 @@ class FreeCrammerSinger(FreeScores):
         self._costs = loss.costs(n_classes)
 
     @override
-    def settle(self, S: FloatArray) -> Settled:
+    def _settle(self, S: FloatArray) -> Settled:
         utility = self._costs[self.y]
         utility += S
         b, q = self._transport(utility, self._hint)
