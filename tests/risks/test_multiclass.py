@@ -253,6 +253,15 @@ def test_bounds_bracket_the_optimum_for_every_lambda(name, fit_intercept, lam):
         assert best <= result.objective * (1.0 + 1e-5)
 
 
+def test_newton_is_refused_where_there_is_no_hessian():
+    X, y, _ = data()
+    risk = MulticlassRisk(X, y, CrammerSinger())
+    with pytest.raises(CapabilityError, match="smooth"):
+        minimize(risk, L2(0.1), Newton())
+    with pytest.raises(CapabilityError, match="Softmax"):
+        risk.hessian(np.zeros(risk.n_params))
+
+
 def test_sparse_data_are_never_made_dense():
     n, d = 50, 10_000_000
     X = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) * 1000)), shape=(n, d))

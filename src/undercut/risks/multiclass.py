@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
 from undercut.data.design import PerClass, as_design
-from undercut.errors import DataError
+from undercut.errors import CapabilityError, DataError
 from undercut.losses import MulticlassLoss, Softmax
 from undercut.risks.base import SmoothRisk
 from undercut.risks.checks import normalized_weights
@@ -66,7 +66,8 @@ class MulticlassRisk(ScoreRisk, SmoothRisk):
 
         B and C are the second derivatives in w and b, and in b.
         """
-        assert isinstance(self.phi, SoftmaxScores)
+        if not isinstance(self.phi, SoftmaxScores):
+            raise CapabilityError("a Hessian needs the Softmax loss: use a solver that works with planes")
         K, d = self.n_classes, self.features.shape[1]
         second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
         P, weighted, C = second
