@@ -15,10 +15,11 @@ from undercut import errors
 ROOT = pathlib.Path(__file__).parent.parent
 PUBLIC = sorted(undercut.__all__)
 CORE = [
-    "L2", "Absolute", "Cut", "CuttingPlane", "DualAscent", "EpsilonInsensitive", "Exponential", "FunctionRisk", "Hinge",
-    "Huber", "HuberHinge", "Lbfgs", "LineRisk", "LineSearchBundle", "LinearRisk", "Logistic", "Loss", "Newton",
-    "PiecewiseLinearLoss", "Poisson", "Progress", "QuadraticRegularizer", "Quantile", "Regularizer", "Result", "Risk",
-    "SmoothLoss", "Solver", "Squared", "SquaredHinge", "Status", "Stop", "minimize",
+    "L1", "L2", "Absolute", "BlockSum", "Boxed", "Cut", "CuttingPlane", "DualAscent", "ElasticNet", "Entropy",
+    "EpsilonInsensitive", "Exponential", "FunctionRisk", "Hinge", "Huber", "HuberHinge", "Lbfgs", "LevelBundle",
+    "LineRisk", "LineSearchBundle", "LinearRisk", "Logistic", "Loss", "Newton", "PiecewiseLinearLoss", "Poisson",
+    "Progress", "Quadratic", "QuadraticRegularizer", "Quantile", "Regularizer", "Result", "Risk", "SmoothLoss",
+    "Solver", "Squared", "SquaredHinge", "SquaredLp", "Status", "Stop", "minimize",
 ]  # fmt: skip
 
 

@@ -51,7 +51,19 @@ from undercut.measures import (
     RocArea,
     measure_named,
 )
-from undercut.regularizers import L2, QuadraticRegularizer, Regularizer
+from undercut.regularizers import (
+    L1,
+    L2,
+    BlockSum,
+    Boxed,
+    DifferentiableRegularizer,
+    ElasticNet,
+    Entropy,
+    Quadratic,
+    QuadraticRegularizer,
+    Regularizer,
+    SquaredLp,
+)
 from undercut.risks import (
     CompositeQuantileRisk,
     Cut,
@@ -78,6 +90,7 @@ from undercut.solvers import (
     CuttingPlane,
     DualAscent,
     Lbfgs,
+    LevelBundle,
     LineSearchBundle,
     Newton,
     NonconvexBundle,
@@ -92,9 +105,12 @@ from undercut.trace import Progress, Result, Status
 __version__ = "0.1.0"
 
 __all__ = [
+    "L1",
     "L2",
     "Absolute",
     "BalancedError",
+    "BlockSum",
+    "Boxed",
     "BreakEven",
     "ClassicBundle",
     "CompositeQuantileRisk",
@@ -104,7 +120,10 @@ __all__ = [
     "Cut",
     "CuttingPlane",
     "DifferenceRisk",
+    "DifferentiableRegularizer",
     "DualAscent",
+    "ElasticNet",
+    "Entropy",
     "EpsilonInsensitive",
     "Exponential",
     "FBeta",
@@ -116,6 +135,7 @@ __all__ = [
     "KernelRisk",
     "KinkedLoss",
     "Lbfgs",
+    "LevelBundle",
     "LineRisk",
     "LineSearchBundle",
     "LinearClassifier",
@@ -145,6 +165,7 @@ __all__ = [
     "PrecisionAtRisk",
     "Progress",
     "ProximalBundle",
+    "Quadratic",
     "QuadraticRegularizer",
     "Quantile",
     "Ramp",
@@ -162,6 +183,7 @@ __all__ = [
     "Solver",
     "Squared",
     "SquaredHinge",
+    "SquaredLp",
     "Status",
     "Stop",
     "Subgradient",

@@ -118,28 +118,81 @@ def _check_hessian(risk: SmoothRisk, w: FloatArray, direction: FloatArray) -> No
 
 
 def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, random_state: int = 0) -> None:
-    """Check a regularizer against its Fenchel dual at random points.
+    """Check a regularizer against its Fenchel dual at random points, and where they are attained.
 
     Fenchel-Young: ``reg(w) + reg*(z) >= <z, w>``, with equality at ``conjugate_argmax(z)``; strong convexity as
-    declared; for a quadratic one the parts of the dual fit together.
+    declared; where the dual is infinite ``shrinkage`` leads to where it is not; the proximal form ``near`` is one; for
+    a quadratic one the parts of the dual fit together.
     """
     rng = np.random.default_rng(random_state)
     points = [rng.standard_normal(n_params) for _ in range(n_points)]
-    for z in points:
-        conjugate, best = reg.conjugate(z), reg.conjugate_argmax(z)
+    reachable = [_inside(reg, z) for z in points]
+    _check_fenchel_young(reg, reachable, points)
+    if reg.strong_convexity > 0.0:
+        _check_curvature(reg, np.stack(points), reachable[0])
+    if reg.is_proximal:
+        _check_near(reg, reachable)
+    if isinstance(reg, QuadraticRegularizer):
+        _check_quadratic(reg, points)
+
+
+def _inside(reg: Regularizer, z: FloatArray) -> FloatArray:
+    """z, or the nearest multiple of it where the dual is finite."""
+    share = reg.shrinkage(z, 0.0)
+    assert 0.0 <= share <= 1.0, f"shrinkage: must be in [0, 1]; got {share}"
+    finite = bool(np.isfinite(reg.conjugate(z)))
+    assert finite or share < 1.0, "shrinkage: must be below 1 where conjugate is infinite"
+    assert finite or not reg.has_finite_dual, "has_finite_dual: there is a z where conjugate is infinite"
+    inside: FloatArray = z if finite else share * (1.0 - ROUNDING) * z
+    assert np.isfinite(reg.conjugate(inside)), f"shrinkage: conjugate is infinite at {share} z too"
+    return inside
+
+
+def _check_fenchel_young(reg: Regularizer, duals: list[FloatArray], points: list[FloatArray]) -> None:
+    attaining = [reg.conjugate_argmax(z) for z in duals]
+    for z, best in zip(duals, attaining, strict=True):
+        conjugate = reg.conjugate(z)
         attained = float(z @ best) - reg.value(best)
         size = _size(conjugate, attained, float(z @ best))
         assert abs(attained - conjugate) <= ROUNDING * size, (
             f"conjugate_argmax: attains {attained} where conjugate is {conjugate}"
         )
-        for w in points:
+        for w in [*points, *attaining]:
+            if not np.isfinite(reg.value(w)):
+                continue
             excess = reg.value(w) + conjugate - float(z @ w)
             least = 0.5 * reg.strong_convexity * float((w - best) @ (w - best))
             assert excess >= least - ROUNDING * _size(excess, reg.value(w), conjugate), (
                 f"Fenchel-Young: reg(w) + reg*(z) - <z, w> must be at least {least}; got {excess}"
             )
-    if isinstance(reg, QuadraticRegularizer):
-        _check_quadratic(reg, points)
+
+
+def _check_curvature(reg: Regularizer, A: FloatArray, z: FloatArray) -> None:
+    """``conjugate_curvature`` agrees with differences of the argmax; both may be off where the curvature jumps."""
+    exact, differences = reg.conjugate_curvature(A, z), Regularizer.conjugate_curvature(reg, A, z)
+    off, size = float(np.abs(exact - differences).max()), float(np.abs(differences).max())
+    steepest = float((A * A).sum(axis=1).max()) / reg.strong_convexity  # what the curvature may be at most
+    assert off <= 1e-3 * size + ROUNDING * steepest, (
+        f"conjugate_curvature: differs from differences of the argmax by {off} of {size}"
+    )
+
+
+def _check_near(reg: Regularizer, duals: list[FloatArray]) -> None:
+    tau = 0.7
+    points = [reg.conjugate_argmax(z) for z in duals]
+    center = points[0]
+    near = reg.near(center, tau)
+    least = reg.strong_convexity + tau
+    assert near.strong_convexity >= least * (1.0 - ROUNDING), (
+        f"near: must be strongly convex with {least}; got {near.strong_convexity}"
+    )
+    _check_fenchel_young(near, duals, points)
+    constant = near.value(center) - reg.value(center)
+    for w in points:
+        distance = near.value(w) - reg.value(w) - constant
+        wanted = 0.5 * tau * float((w - center) @ (w - center))
+        slack = ROUNDING * _size(near.value(w), reg.value(w), constant)
+        assert distance >= wanted - slack, f"near: must add at least {wanted} at this distance; adds {distance}"
 
 
 def _check_quadratic(reg: QuadraticRegularizer, points: list[FloatArray]) -> None:

@@ -14,6 +14,7 @@ from undercut import (
     DualAscent,
     FunctionRisk,
     Lbfgs,
+    LevelBundle,
     LineSearchBundle,
     Newton,
     ProximalBundle,
@@ -23,7 +24,7 @@ from undercut import (
 from undercut.errors import CapabilityError, ParameterError
 from undercut.solvers.driver import NEWTON_PARAMS, _resolve
 
-EVERY = [CuttingPlane(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
+EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
 every = pytest.mark.parametrize("solver", EVERY, ids=lambda solver: type(solver).__name__)
 
 
@@ -99,13 +100,21 @@ def test_a_certificate_needs_a_convex_risk(solver):
     assert calls == []
 
 
-@every
-def test_a_master_problem_needs_a_quadratic_regularizer(solver):
+@pytest.mark.parametrize("solver", [solver for solver in EVERY if solver.needs_quadratic])
+def test_a_quadratic_program_needs_a_quadratic_regularizer(solver):
     risk = Problem("logistic").risk()
     message = refusal_of(risk, Linear(), solver)
     assert f"{type(solver).__name__} needs a quadratic regularizer" in message
     assert "Linear is none" in message
     assert "use L2" in message
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), LevelBundle()])
+def test_a_smooth_master_problem_needs_strong_convexity_or_a_proximal_form(solver):
+    message = refusal_of(Problem("logistic").risk(), Linear(), solver)
+    assert f"{type(solver).__name__} needs a regularizer that is strongly convex or knows its proximal form" in message
+    assert "Linear is neither" in message
+    assert "implement `near`" in message
 
 
 def test_a_risk_that_is_not_convex_gets_a_local_certificate():
@@ -166,6 +175,8 @@ def test_a_solver_has_a_name(name, kind):
         (lambda: LineSearchBundle(max_idle=-1), "`max_idle` must be .*; got -1"),
         (lambda: CuttingPlane(master_accuracy=-0.1), "`master_accuracy` must be .*; got -0.1"),
         (lambda: LineSearchBundle(master_accuracy=math.nan), "`master_accuracy` must be .*; got nan"),
+        (lambda: LevelBundle(least=0.5, most=0.4), "`least` < `most`.*; got"),
+        (lambda: LevelBundle(max_idle=-1), "`max_idle` must be .*; got -1"),
         (lambda: Lbfgs(memory=0), "`memory` must be .*; got 0"),
     ],
 )

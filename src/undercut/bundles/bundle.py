@@ -152,18 +152,23 @@ class Bundle:
         slot = int(self._idle.argmin())
         top = int(self._live[-1]) + 1 if self._live.size else 0
         self.A[slot], self.b[slot], self._size[slot], self._norm[slot] = a, b, size, np.linalg.norm(a)
-        self._linear[slot] = b + self.reg.at_center(a)
-        with np.errstate(over="ignore", invalid="ignore"):
-            row = self.reg.dual_inner(self.A[: max(top, slot + 1)], a)
-        if not np.isfinite(row).all():
-            raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
-        self._H[slot, : row.size] = row
-        self._H[: row.size, slot] = row
+        self._couple(slot, max(top, slot + 1))
         self._idle[slot] = 0
         self._live = np.flatnonzero(self._idle >= 0)
         if top == 0:
             self._master.alpha[slot] = self._near.alpha[slot] = 1.0
         return slot
+
+    def _couple(self, slot: int, top: int) -> None:
+        """What the quadratic program needs to know of a new plane: its products with the planes there are."""
+        a = self.A[slot]
+        self._linear[slot] = self.b[slot] + self.reg.at_center(a)
+        with np.errstate(over="ignore", invalid="ignore"):
+            row = self.reg.dual_inner(self.A[:top], a)
+        if not np.isfinite(row).all():
+            raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
+        self._H[slot, :top] = row
+        self._H[:top, slot] = row
 
     def _grow(self) -> None:
         capacity = 2 * self.b.size

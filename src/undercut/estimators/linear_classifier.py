@@ -16,7 +16,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from undercut.arrays import Array, FloatArray
 from undercut.errors import DataError, ParameterError
+from undercut.estimators import penalties
 from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
 from undercut.losses import (
     CrammerSinger,
     Exponential,
@@ -29,6 +31,7 @@ from undercut.losses import (
     Softmax,
     SquaredHinge,
 )
+from undercut.regularizers import Regularizer
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers import Solver
 from undercut.trace import Status
@@ -67,7 +70,7 @@ class ClassifierBase(ClassifierMixin, LinearModel):
     def _encoded(self, X: Any, y: Any) -> tuple[Any, Array, Array, tuple[FloatArray, FloatArray] | None]:
         """X, y and its codes 0 ... K-1, and the last coefficients and intercepts where they can be started from."""
         classes: Any = getattr(self, "classes_", None)
-        coef: Any = getattr(self, "coef_", None)
+        coef = dense_coef(self) if hasattr(self, "coef_") else None
         intercept: Any = getattr(self, "intercept_", None)
         X, y = self._validated(X, reset=True, y=y)
         check_classification_targets(y)
@@ -125,8 +128,8 @@ class ClassifierBase(ClassifierMixin, LinearModel):
             return np.log(self.predict_proba(X))
 
 
-class LinearClassifier(ClassifierBase):
-    """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
+class LinearClassifier(SparseCoefMixin, ClassifierBase):
+    """``min_{w,b} reg(w) + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
     Several classes are fitted one against the rest, and the certificate is the sum of theirs; or jointly, with one
     row of W per class and a loss of all scores ``W x + b``, by ``multi_class``.
@@ -138,6 +141,11 @@ class LinearClassifier(ClassifierBase):
         and the gap is that of a local model.
     lam : float
         Lambda; ``lam_from_C(C, n_samples)`` translates from ``C``.
+    penalty : "l2", "l1", "elasticnet", or a ``Regularizer``
+        ``lam/2 |w|^2``, ``lam |w|_1``, ``lam (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``; a ``Regularizer`` brings its
+        own lambda.  Under the last two named ones most coefficients are exactly zero.
+    l1_ratio : float
+        Share of the absolute values in "elasticnet".
     solver : "auto", the name of a solver such as "cutting_plane", or a ``Solver``
     fit_intercept : bool
         Whether to fit an intercept, which is not penalized.
@@ -179,6 +187,7 @@ class LinearClassifier(ClassifierBase):
     _losses: ClassVar[dict[str, type[Loss]]] = {**ClassifierBase._losses, "ramp": Ramp}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
+        **penalties.CONSTRAINTS,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "multi_class": [StrOptions({"ovr", "crammer_singer", "multinomial"})],
         "label_loss": ["array-like", None],
@@ -189,6 +198,8 @@ class LinearClassifier(ClassifierBase):
         loss: str | Loss = "hinge",
         lam: float = 1e-4,
         *,
+        penalty: str | Regularizer = "l2",
+        l1_ratio: float = 0.5,
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
@@ -203,6 +214,8 @@ class LinearClassifier(ClassifierBase):
     ) -> None:
         self.loss = loss
         self.lam = lam
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight

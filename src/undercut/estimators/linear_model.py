@@ -14,13 +14,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from undercut.arrays import Array, FloatArray
 from undercut.callbacks import Callback, LiveProgress
 from undercut.errors import ModelFileError, require
+from undercut.estimators.penalties import describe, rebuild, regularizer
 from undercut.losses import Loss
-from undercut.regularizers import L2
+from undercut.regularizers import L2, Regularizer
 from undercut.risks import LinearRisk, Risk, ScoreRisk
 from undercut.solvers import SOLVERS, Solver, Stop, minimize
 from undercut.trace import Progress, Result, Status
@@ -72,24 +74,35 @@ class LinearModel(BaseEstimator):
             raise ValueError(f"`loss` must be one of {known}, or a Loss; got {self.loss!r}")
         return self._losses[self.loss]()
 
+    def _regularizer(self) -> Regularizer:
+        if "penalty" not in self._get_param_names():
+            return L2(self.lam)
+        return regularizer(self.penalty, self.lam, self.l1_ratio)
+
     def _saved(self) -> dict[str, Any]:
         """What the model minimizes, for a model file: the parameters that are objects of this library."""
-        if "loss" not in self._get_param_names():
-            return {}
-        loss = self._loss()
-        names = {kind: name for name, kind in self._losses.items()}
-        if type(loss) not in names:
-            raise ModelFileError(f"only our own losses can be saved; got {type(loss).__name__}: pickle is unsafe")
-        return {"loss": {"name": names[type(loss)], "settings": asdict(loss)}}  # type: ignore[call-overload]
+        saved: dict[str, Any] = {}
+        if "loss" in self._get_param_names():
+            loss = self._loss()
+            names = {kind: name for name, kind in self._losses.items()}
+            if type(loss) not in names:
+                raise ModelFileError(f"only our own losses can be saved; got {type(loss).__name__}: pickle is unsafe")
+            saved["loss"] = {"name": names[type(loss)], "settings": asdict(loss)}  # type: ignore[call-overload]
+        if isinstance(getattr(self, "penalty", None), Regularizer):
+            saved["penalty"] = describe(self.penalty)
+        return saved
 
     @classmethod
     def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
         """The parameters that ``_saved`` described; a name where that is enough."""
-        if "loss" not in cls._get_param_names():
-            return {}
-        name, settings = saved["loss"]["name"], saved["loss"]["settings"]
-        loss = cls._losses[name](**settings)
-        return {"loss": loss if settings else name}
+        params: dict[str, Any] = {}
+        if "loss" in cls._get_param_names():
+            name, settings = saved["loss"]["name"], saved["loss"]["settings"]
+            loss = cls._losses[name](**settings)
+            params["loss"] = loss if settings else name
+        if "penalty" in saved:
+            params["penalty"] = rebuild(saved["penalty"])
+        return params
 
     def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
         """X, or X and the ``y`` among the options, as arrays."""
@@ -132,7 +145,7 @@ class LinearModel(BaseEstimator):
         max_seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=max_seconds)
         with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, L2(self.lam), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
+            result = minimize(risk, self._regularizer(), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
         warn_unless(result, {Status.CONVERGED}, title)
         return result
 
@@ -152,7 +165,7 @@ class LinearModel(BaseEstimator):
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         X = self._validated(X)
-        scores: FloatArray = X @ self.coef_.T + self.intercept_
+        scores: FloatArray = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         return scores
 
     def __sklearn_tags__(self) -> Any:

@@ -9,8 +9,11 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import _check_sample_weight
 
 from undercut.arrays import FloatArray
+from undercut.estimators import penalties
 from undercut.estimators.linear_model import LinearModel
+from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
 from undercut.losses import Absolute, EpsilonInsensitive, Huber, Loss, Poisson, Quantile, Squared
+from undercut.regularizers import Regularizer
 from undercut.solvers import Solver
 
 
@@ -28,7 +31,7 @@ class RegressorBase(RegressorMixin, LinearModel):
 
     def predict(self, X: Any) -> FloatArray:
         """The score, or for the Poisson loss the mean ``exp(score)``."""
-        return self._loss().predict(self._scores(X))
+        return self._loss().predict(self._scores(X).ravel())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -36,14 +39,14 @@ class RegressorBase(RegressorMixin, LinearModel):
         return tags
 
 
-class LinearRegressor(RegressorBase):
-    """``min_{w,b} lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
+class LinearRegressor(SparseCoefMixin, RegressorBase):
+    """``min_{w,b} reg(w) + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
     Parameters
     ----------
     loss : "squared", "absolute", "epsilon_insensitive", "quantile", "huber", "poisson", or a ``Loss``
         A loss with settings of its own is given as an object: ``Quantile(0.9)``, ``EpsilonInsensitive(0.5)``.
-    lam, solver, fit_intercept, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
+    lam, penalty, l1_ratio, solver, fit_intercept, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
         As in ``LinearClassifier``.
 
     Attributes
@@ -63,11 +66,18 @@ class LinearRegressor(RegressorBase):
     (True, 0.5)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearModel._parameter_constraints,
+        **penalties.CONSTRAINTS,
+    }
+
     def __init__(
         self,
         loss: str | Loss = "squared",
         lam: float = 1e-4,
         *,
+        penalty: str | Regularizer = "l2",
+        l1_ratio: float = 0.5,
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
         gap_rel: float = 1e-3,
@@ -79,6 +89,8 @@ class LinearRegressor(RegressorBase):
     ) -> None:
         self.loss = loss
         self.lam = lam
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.gap_rel = gap_rel
@@ -91,7 +103,7 @@ class LinearRegressor(RegressorBase):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
         """Fit the model; ``sample_weight`` counts a sample that often."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
+        start = dense_coef(self) if self.warm_start and hasattr(self, "coef_") else None
         X, y = self._validated(X, reset=True, y=y, y_numeric=True)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

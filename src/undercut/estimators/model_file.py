@@ -22,6 +22,7 @@ from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
+from undercut.estimators.sparse_coef import dense_coef
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.trace import BOUND_NAMES
 
@@ -52,7 +53,7 @@ def save_model(model: LinearModel, path: str | Path) -> None:
     ...     load_model(f"{folder}/model.uc").predict(X)
     array([0, 1])
     """
-    arrays = {"coef": np.ascontiguousarray(model.coef_), "intercept": np.atleast_1d(model.intercept_)}
+    arrays = {"coef": np.ascontiguousarray(dense_coef(model)), "intercept": np.atleast_1d(model.intercept_)}
     header: dict[str, Any] = model._saved() | {
         "version": VERSION,
         "estimator": type(model).__name__,

@@ -7,6 +7,7 @@ from undercut.solvers.cutting_plane import CuttingPlane
 from undercut.solvers.driver import SOLVERS, Stop, minimize
 from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
+from undercut.solvers.level_bundle import LevelBundle
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
 from undercut.solvers.nonconvex_bundle import NonconvexBundle
@@ -20,6 +21,7 @@ __all__ = [
     "CuttingPlane",
     "DualAscent",
     "Lbfgs",
+    "LevelBundle",
     "LineSearchBundle",
     "Newton",
     "NonconvexBundle",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -83,7 +84,19 @@ class Solver(ABC, Generic[S, K, G]):
         if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
             raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
         if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
-            raise CapabilityError(f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2")
+            raise CapabilityError(
+                f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
+            )
+        if reg.strong_convexity <= 0.0 and not reg.is_proximal:
+            raise CapabilityError(
+                f"{solver} needs a regularizer that is strongly convex or knows its proximal form, and {penalty} is "
+                "neither: implement `near`"
+            )
+        if not reg.has_finite_dual and risk.lower_bound == -math.inf:
+            raise CapabilityError(
+                f"{penalty} needs a risk with a known lower bound, and {given} has none: without it the model has no "
+                "minimum; set `lower_bound`, bound w by Boxed, or use ElasticNet"
+            )
 
 
 def tighter(last: float, proved: float, objective: float) -> float:

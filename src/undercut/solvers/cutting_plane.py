@@ -14,9 +14,9 @@ from typing import final
 from typing_extensions import override
 
 from undercut.arrays import FloatArray
-from undercut.bundles import Bundle
+from undercut.bundles import Bundle, bundle_for
 from undercut.errors import require
-from undercut.regularizers import QuadraticRegularizer
+from undercut.regularizers import Regularizer
 from undercut.risks import Risk
 from undercut.solvers.base import Solver, tighter
 from undercut.trace import Progress
@@ -32,7 +32,7 @@ class CuttingPlaneState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CuttingPlane(Solver[CuttingPlaneState, Risk, QuadraticRegularizer]):
+class CuttingPlane(Solver[CuttingPlaneState, Risk, Regularizer]):
     """BMRM / CRBM; with ``max_planes`` the limited memory CRBM, which replaces dropped planes by their aggregate.
 
     >>> import numpy as np
@@ -43,6 +43,8 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, QuadraticRegularizer]):
     (0.5, 'global')
     """
 
+    needs_quadratic = False
+
     max_planes: int | None = None  # planes kept besides the flat and the aggregated one
     max_idle: int = 50  # drop a plane whose dual weight has been zero this long
     master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
@@ -51,11 +53,11 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, QuadraticRegularizer]):
         check_bundle_settings(self.max_planes, self.max_idle, self.master_accuracy)
 
     @override
-    def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> CuttingPlaneState:
-        return CuttingPlaneState(w0, w0, Bundle(reg, risk.n_params, risk.lower_bound), Progress())
+    def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> CuttingPlaneState:
+        return CuttingPlaneState(w0, w0, bundle_for(reg, risk.n_params, risk.lower_bound), Progress())
 
     @override
-    def step(self, risk: Risk, reg: QuadraticRegularizer, state: CuttingPlaneState) -> CuttingPlaneState:
+    def step(self, risk: Risk, reg: Regularizer, state: CuttingPlaneState) -> CuttingPlaneState:
         last, bundle = state.progress, state.bundle
 
         # 1. Touch the risk from below at w_t, in place of the plane longest without weight where memory is limited.

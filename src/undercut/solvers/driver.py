@@ -13,7 +13,7 @@ import numpy as np
 from undercut.arrays import FloatArray, one_thread
 from undercut.callbacks import Callback
 from undercut.errors import DataError, NonfiniteError, require
-from undercut.regularizers import Regularizer
+from undercut.regularizers import QuadraticRegularizer, Regularizer
 from undercut.risks import LineRisk, Risk, SmoothRisk
 from undercut.solvers.base import Solver, State
 from undercut.solvers.classic_bundle import ClassicBundle
@@ -21,6 +21,7 @@ from undercut.solvers.convex_concave import ConvexConcave
 from undercut.solvers.cutting_plane import CuttingPlane
 from undercut.solvers.dual_ascent import DualAscent
 from undercut.solvers.lbfgs import Lbfgs
+from undercut.solvers.level_bundle import LevelBundle
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
 from undercut.solvers.nonconvex_bundle import NonconvexBundle
@@ -35,6 +36,7 @@ SOLVERS: dict[str, type[AnySolver]] = {
     "cutting_plane": CuttingPlane,
     "dual_ascent": DualAscent,
     "proximal_bundle": ProximalBundle,
+    "level_bundle": LevelBundle,
     "newton": Newton,
     "lbfgs": Lbfgs,
     "nonconvex_bundle": NonconvexBundle,
@@ -107,7 +109,7 @@ def minimize(
     ('CONVERGED', 0.0625, True)
     """
     _check_kinds(risk, reg, stop, callbacks)
-    solver = _resolve(solver, risk)
+    solver = _resolve(solver, risk, reg)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     run = _Run(solver, stop or Stop(), tuple(callbacks))
@@ -128,7 +130,7 @@ def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
         require(holds, rule, value)
 
 
-def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
+def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     if isinstance(solver, Solver):
         return solver
     if solver in SOLVERS:
@@ -136,6 +138,8 @@ def _resolve(solver: AnySolver | str, risk: Risk) -> AnySolver:
     require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
     if not risk.is_convex:
         return NonconvexBundle(line_search="greedy")
+    if not isinstance(reg, QuadraticRegularizer):
+        return LevelBundle()
     if not isinstance(risk, LineRisk):
         return ProximalBundle()
     smooth = isinstance(risk, SmoothRisk) and risk.is_smooth
