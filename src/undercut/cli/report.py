@@ -37,12 +37,20 @@ def describe_fit(model: Any, results: list[Result], output: Path) -> None:
     print_rows(
         [
             *certificate_rows(model),
+            *_sparsity(model),
             ("steps", f"{model.n_iter_}"),
             ("seconds", f"{seconds:.2f}"),
             ("status", worst.message),
             ("model", str(output)),
         ]
     )
+
+
+def _sparsity(model: Any) -> list[tuple[str, str]]:
+    """How many coefficients are left, where the penalty makes zeros."""
+    if getattr(model, "penalty", "l2") == "l2":
+        return []
+    return [("coefficients", f"{np.count_nonzero(model.coef_)} of {model.coef_.size} are not zero")]
 
 
 def certificate_rows(model: Any) -> list[tuple[str, str]]:

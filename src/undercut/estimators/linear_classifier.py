@@ -56,9 +56,20 @@ class ClassifierBase(ClassifierMixin, LinearModel):
         """Fit every class against the rest with ``solve(X, target, weight, w0, title, brief)``."""
         X, y, codes, start = self._encoded(X, y)
         weight = self._weights(X, y, codes, sample_weight)
+        return self._fit_problems(X, codes, weight, start, solve)
+
+    def _fit_problems(
+        self,
+        X: Any,
+        codes: Array,
+        weight: FloatArray | None,
+        start: tuple[FloatArray, FloatArray] | None,
+        solve: Callable[..., Fit],
+    ) -> Any:
+        """The problems of all classes, from codes 0 ... K-1; a negative one makes a target of zero."""
         fits: list[Fit] = []
         for at, code in enumerate(self._positives(self.classes_.size)):
-            target = np.where(codes == code, 1.0, -1.0)
+            target = np.where(codes < 0, 0.0, np.where(codes == code, 1.0, -1.0))
             title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
             w0 = None if start is None else self._joined(start[0][at], start[1][at])
             interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
@@ -69,18 +80,27 @@ class ClassifierBase(ClassifierMixin, LinearModel):
 
     def _encoded(self, X: Any, y: Any) -> tuple[Any, Array, Array, tuple[FloatArray, FloatArray] | None]:
         """X, y and its codes 0 ... K-1, and the last coefficients and intercepts where they can be started from."""
-        classes: Any = getattr(self, "classes_", None)
-        coef = dense_coef(self) if hasattr(self, "coef_") else None
-        intercept: Any = getattr(self, "intercept_", None)
+        last = self._last()
         X, y = self._validated(X, reset=True, y=y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
-        if not self.warm_start or coef is None or intercept is None:
-            return X, y, codes, None
+        return X, y, codes, self._start(X, last)
+
+    def _last(self) -> tuple[Any, FloatArray, FloatArray] | None:
+        """Classes, coefficients and intercepts of the last fit, with ``warm_start``."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        return self.classes_, dense_coef(self), self.intercept_
+
+    def _start(self, X: Any, last: tuple[Any, FloatArray, FloatArray] | None) -> tuple[FloatArray, FloatArray] | None:
+        """What of the last fit this one can start from."""
+        if last is None:
+            return None
+        classes, coef, intercept = last
         fits = np.array_equal(classes, self.classes_) and coef.shape[1] == X.shape[1]
-        return X, y, codes, (coef, intercept) if fits else None
+        return (coef, intercept) if fits else None
 
     def _set_fits(self, fits: list[Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])

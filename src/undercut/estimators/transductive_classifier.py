@@ -19,7 +19,6 @@ from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.losses import Hinge, Loss
 from undercut.risks import LinearRisk, TransductiveRisk
 from undercut.solvers import Solver
-from undercut.trace import Status
 
 UNLABELLED = -1
 
@@ -105,34 +104,24 @@ class TransductiveClassifier(ClassifierBase):
         """Fit the model; samples whose label is -1 are unlabelled."""
         if self.balance is not None and not self.fit_intercept:
             raise ParameterError("`balance` sets the intercept, and fit_intercept=False leaves none: use balance=None")
-        start = getattr(self, "coef_", None) if self.warm_start else None
-        known: Any = getattr(self, "classes_", None)
+        last = self._last()
         X, y = self._validated(X, reset=True, y=y)
         labelled = np.array([label != UNLABELLED for label in y.tolist()])
-        self.classes_, codes = _classes(y[labelled])
+        codes = np.full(y.size, -1)
+        self.classes_, codes[labelled] = _classes(y[labelled])
         if not isinstance(self.balance, str | None) and self.classes_.size > 2:
             raise ParameterError(
                 f"`balance` as a number is for two classes; got {self.balance} and {self.classes_.size} classes: "
                 "use 'labelled'"
             )
-        if start is not None and not (np.array_equal(known, self.classes_) and start.shape[1] == X.shape[1]):
-            start = None
-        weight = self._all_weights(X, y, labelled, codes, sample_weight)
-        fits: list[Fit] = []
-        for at, code in enumerate(self._positives(self.classes_.size)):
-            target = np.zeros(y.size)
-            target[labelled] = np.where(codes == code, 1.0, -1.0)
-            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
-            brief = any(fit.result.status is Status.STOPPED for fit in fits)
-            fits.append(self._solve_transductive(X, target, weight, None if start is None else start[at], title, brief))
-        self._set_fits(fits)
-        self._report([fit.result for fit in fits])
+        weight = self._all_weights(X, y, codes, sample_weight)
+        self._fit_problems(X, codes, weight, self._start(X, last), self._solve_transductive)
         self.transduction_ = self._decided(safe_sparse_dot(X, self.coef_.T) + self.intercept_)
         self.transduction_[labelled] = y[labelled]
         return self
 
     def _solve_transductive(
-        self, X: Any, target: FloatArray, weight: FloatArray | None, w0: FloatArray | None, title: str, brief: bool
+        self, X: Any, target: FloatArray, weight: FloatArray | None, w0: FloatArray | None, title: str, *, brief: bool
     ) -> Fit:
         """One problem, from the solution on the labelled samples unless there is a start."""
         labelled = np.flatnonzero(target)
@@ -148,16 +137,17 @@ class TransductiveClassifier(ClassifierBase):
         risk = TransductiveRisk(X, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
         return self._fitted(risk, w0, title, brief=brief)
 
-    def _all_weights(self, X: Any, y: Array, labelled: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
+    def _all_weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
         """Sample weights times class weights, where there is a class."""
         if sample_weight is None and self.class_weight is None:
             return None
+        labelled = codes >= 0
         weight: FloatArray = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
         )
-        own = self._weights(X[labelled], y[labelled], codes, weight[labelled])
+        own = self._weights(X[labelled], y[labelled], codes[labelled], weight[labelled])
         weight[labelled] = weight[labelled] if own is None else own
-        empty = np.bincount(codes, weights=weight[labelled]) == 0.0
+        empty = np.bincount(codes[labelled], weights=weight[labelled]) == 0.0
         if empty.any():
             raise DataError(f"every class needs a positive weight; the class {self.classes_[empty][0]} has none")
         return weight

@@ -1,0 +1,114 @@
+"""``undercut train`` beyond sums of pointwise losses: measures, ranking, novelty, penalties, joint classes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
+from sklearn.preprocessing import scale
+
+from undercut import LinearClassifier, MultivariateClassifier, NoveltyDetector, Ranker, load_model
+from undercut.data import load_svmlight
+
+
+@pytest.fixture
+def cancer(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "cancer.svm"
+    dump_svmlight_file(scale(X), np.where(y == 1, 1, -1), str(path), zero_based=False)
+    return path
+
+
+@pytest.fixture
+def queries(tmp_path):
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((300, 5)), np.repeat(np.arange(30), 10)
+    y = np.clip(np.round(X @ [1.0, -1.0, 0.5, 0.0, 0.0]), 0, 2)
+    dump_svmlight_file(X, y, str(tmp_path / "queries.svm"), query_id=qid, zero_based=False)
+    return tmp_path / "queries.svm"
+
+
+@pytest.mark.parametrize("measure", ["f1", "precision@50", "recall@50", "prbep", "roc_auc", "balanced_error"])
+def test_a_measure_is_trained_and_evaluated(cancer, undercut, tmp_path, measure):
+    code, out, _ = undercut("train", cancer, "--measure", measure, "--lambda", 1e-2, "-o", tmp_path / "m.uc")
+    assert code == 0
+    assert "lower bound" in out
+    X, y, _ = load_svmlight(cancer)
+    same = MultivariateClassifier(measure, lam=1e-2).fit(X, y.astype(int))
+    saved = load_model(tmp_path / "m.uc")
+    np.testing.assert_allclose(saved.coef_, same.coef_)
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", cancer)
+    assert f"{same.score(X, y.astype(int)):.6g}" in out
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "ndcg@10", "precision@3", "mrr", "ordinal"])
+def test_a_ranking_loss_reads_the_query_ids(queries, undercut, tmp_path, loss):
+    code, _, _ = undercut("train", queries, "--loss", loss, "--lambda", 1e-2, "-o", tmp_path / "m.uc")
+    assert code == 0
+    X, y, qid = load_svmlight(queries)
+    same = Ranker(loss, lam=1e-2).fit(X, y, qid=qid)
+    np.testing.assert_allclose(load_model(tmp_path / "m.uc").coef_, same.coef_)
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", queries)
+    assert f"{same.score(X, y, qid=qid):.6g}" in out
+    code, out, _ = undercut("predict", tmp_path / "m.uc", queries)
+    assert code == 0
+    assert len(out.splitlines()) == 300
+
+
+def test_novelty_is_detected_without_labels(undercut, tmp_path):
+    X = 3.0 + np.random.default_rng(0).standard_normal((200, 2))
+    dump_svmlight_file(X, np.zeros(200), str(tmp_path / "x.svm"), zero_based=False)
+    code, _, _ = undercut("train", tmp_path / "x.svm", "--nu", 0.1, "-o", tmp_path / "m.uc")
+    assert code == 0
+    assert isinstance(load_model(tmp_path / "m.uc"), NoveltyDetector)
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", tmp_path / "x.svm")
+    assert float(out.split("share of novel samples")[1].split()[0]) == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_a_penalty_that_makes_zeros_counts_the_others(cancer, undercut, tmp_path, penalty):
+    code, out, _ = undercut("train", cancer, "--penalty", penalty, "--lambda", 0.05, "-o", tmp_path / "m.uc")
+    assert code == 0
+    saved = load_model(tmp_path / "m.uc")
+    assert 0 < np.count_nonzero(saved.coef_) < 30
+    assert f"{np.count_nonzero(saved.coef_)} of 30 are not zero" in out
+    assert saved.penalty == penalty
+
+
+@pytest.mark.parametrize(("loss", "multi_class"), [("hinge", "crammer_singer"), ("logistic", "multinomial")])
+def test_classes_are_fitted_jointly(undercut, tmp_path, loss, multi_class):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(scale(X), y, str(tmp_path / "iris.svm"), zero_based=False)
+    code, _, _ = undercut("train", tmp_path / "iris.svm", "--loss", loss, "--multi-class", multi_class, "--lambda",
+                          1e-2, "-o", tmp_path / "m.uc")  # fmt: skip
+    assert code == 0
+    same = LinearClassifier(loss, lam=1e-2, multi_class=multi_class).fit(scale(X), y)
+    assert load_model(tmp_path / "m.uc").objective_ == pytest.approx(same.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--measure", "f1", "--loss", "hinge"), "--loss and --measure exclude each other"),
+        (("--nu", 0.1, "--measure", "f1"), "--measure and --nu exclude each other"),
+        (("--measure", "f2x"), "'precision@10'"),
+        (("--nu", 2), "'nu'"),
+        (("--loss", "ndcg@0"), "--loss must be one of"),
+        (("--loss", "ndcg"), "ndcg@k"),
+        (("--loss", "pairwise", "--no-intercept"), "--no-intercept is not for Ranker"),
+        (("--nu", 0.1, "--class-weight", "balanced"), "--class-weight is not for NoveltyDetector"),
+        (("--measure", "f1", "--penalty", "l1"), "--penalty is not for MultivariateClassifier"),
+        (("--penalty", "l3"), "'penalty'"),
+        (("--penalty", "elasticnet", "--l1-ratio", 2), "'l1_ratio'"),
+        (("--multi-class", "multinomial"), 'goes with loss="logistic"'),
+        (("--online", "--measure", "f1"), "--measure is not for --online"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(cancer, undercut, options, message):
+    code, _, err = undercut("train", cancer, *options)
+    assert code == 2
+    assert message in err
+
+
+def test_a_relevance_below_zero_is_refused_with_the_remedy(cancer, undercut):
+    code, _, err = undercut("train", cancer, "--loss", "ndcg@10")
+    assert code == 1
+    assert "shift the grades" in err
