@@ -27,6 +27,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python benchmarks/tables23.py
 	$(BIN)/python benchmarks/table6.py
+	$(BIN)/python benchmarks/multivariate.py
+	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/paths.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'
