@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from undercut.arrays import FloatArray
 from undercut.bundles import Bundle, bundle_for
-from undercut.errors import DataError, NonfiniteError, require
+from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer, Regularizer
 from undercut.risks import Risk
 from undercut.solvers.base import Solver, tighter
@@ -69,6 +69,15 @@ class LevelBundle(Solver[LevelState, Risk, Regularizer]):
     def __post_init__(self) -> None:
         check_bundle_settings(None, self.max_idle, self.master_accuracy)
         require(0.0 < self.least < self.most < 1.0, "0 < `least` < `most` < 1 must hold", (self.least, self.most))
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        if not reg.is_proximal:
+            raise CapabilityError(
+                f"LevelBundle needs a regularizer that knows its proximal form, and {type(reg).__name__} does not: "
+                "implement `near`, or use CuttingPlane"
+            )
 
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> LevelState:
