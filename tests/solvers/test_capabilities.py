@@ -9,6 +9,7 @@ import pytest
 from tests.catalogue import ALL, SMOOTH, Problem
 
 from undercut import (
+    L1,
     L2,
     CuttingPlane,
     DualAscent,
@@ -124,8 +125,9 @@ def test_a_risk_that_is_not_convex_gets_a_local_certificate():
     assert {row.certificate for row in result.trace} == {"local"}
 
 
-def test_no_solver_is_picked_for_a_regularizer_that_is_not_quadratic():
-    assert "quadratic regularizer" in refusal_of(counting()[0], Linear(), "auto")
+def test_auto_picks_the_level_bundle_for_a_regularizer_that_is_not_quadratic():
+    assert isinstance(_resolve("auto", Problem("hinge").risk(), L1(0.1)), LevelBundle)
+    assert "LevelBundle needs a regularizer that is strongly convex" in refusal_of(counting()[0], Linear(), "auto")
 
 
 @pytest.mark.parametrize("solver", ["bmrm", "", CuttingPlane, None, 3])
@@ -136,17 +138,17 @@ def test_what_is_no_solver_is_refused(solver):
 
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
-    picked = _resolve("auto", Problem(loss).risk())
+    picked = _resolve("auto", Problem(loss).risk(), L2(1.0))
     assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
 
 
 def test_auto_picks_a_line_search_for_many_parameters():
     risk = Problem("logistic", d=NEWTON_PARAMS + 1).risk()
-    assert isinstance(_resolve("auto", risk), LineSearchBundle)
+    assert isinstance(_resolve("auto", risk, L2(1.0)), LineSearchBundle)
 
 
 def test_auto_picks_the_proximal_bundle_for_any_other_function():
-    assert isinstance(_resolve("auto", counting()[0]), ProximalBundle)
+    assert isinstance(_resolve("auto", counting()[0], L2(1.0)), ProximalBundle)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_auto_picks_the_proximal_bundle_for_any_other_function():
     ],
 )
 def test_a_solver_has_a_name(name, kind):
-    assert _resolve(name, Problem("logistic").risk()) == kind()
+    assert _resolve(name, Problem("logistic").risk(), L2(1.0)) == kind()
 
 
 @pytest.mark.parametrize(

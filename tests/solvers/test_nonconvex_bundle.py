@@ -675,8 +675,8 @@ def test_nothing_given_is_modified():
 
 def test_auto_picks_the_greedy_search_for_a_risk_that_is_not_convex():
     risk = FunctionRisk(lambda w: (0.0, w), 1, convex=False)
-    assert _resolve("auto", risk) == NonconvexBundle(line_search="greedy")
-    assert _resolve("nonconvex_bundle", risk) == NonconvexBundle()
+    assert _resolve("auto", risk, L2(1.0)) == NonconvexBundle(line_search="greedy")
+    assert _resolve("nonconvex_bundle", risk, L2(1.0)) == NonconvexBundle()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ class Choice:
     def estimator(self) -> Any:
         """The estimator, its parameters checked."""
         kind, own = self._kind()
+        if self.extras["class_weight"] not in (None, "balanced"):
+            raise ParameterError(f"--class-weight must be balanced or absent; got {self.extras['class_weight']!r}")
         takes = kind._get_param_names()
         for name, value in self.extras.items():
             if value is not None and name not in takes:
