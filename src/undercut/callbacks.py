@@ -60,8 +60,8 @@ def describe(progress: Progress) -> str:
     >>> describe(Progress(step=3, objective=0.5, lower_bound=0.25))
     'step 3  objective 0.5  lower bound 0.25  gap 50.00 %'
     """
+    start = f"step {progress.step}  objective {progress.objective:.6g}"
+    if progress.certificate == "none":
+        return start
     relative = progress.gap / abs(progress.objective) if progress.objective else progress.gap
-    return (
-        f"step {progress.step}  objective {progress.objective:.6g}  "
-        f"{progress.bound_name} {progress.lower_bound:.6g}  {progress.gap_name} {100.0 * relative:.2f} %"
-    )
+    return f"{start}  {progress.bound_name} {progress.lower_bound:.6g}  {progress.gap_name} {100.0 * relative:.2f} %"

@@ -59,9 +59,7 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
     """Train a linear model on FILE and save it with its certificate."""
-    for path in (output, trace):  # before the work, not after it
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
+    _check_writable(output, trace)
     if online:
         _refuse(
             "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
@@ -88,6 +86,24 @@ def train(
         "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": gamma,
     }  # fmt: skip
     model = Choice(loss, measure, nu, unlabelled, balance, settings, extras).estimator()
+    results = _fit(model, file, n_features, start, unlabelled)
+    save_model(model, output)
+    if trace is not None:
+        _write_traces(trace, results, model)
+    if not quiet:
+        describe_fit(model, results, output)
+    raise typer.Exit(_exit_code(results))
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Before the work, not after it."""
+    for path in paths:
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
+
+
+def _fit(model: Any, file: Path, n_features: int | None, start: Path | None, unlabelled: Path | None) -> list[Result]:
+    """Fit the model to its files, from a saved one where asked; one result per problem."""
     if start is not None:
         _continue_from(model, start)
     X, y, qid = load_svmlight(file, n_features=n_features)
@@ -96,13 +112,7 @@ def train(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         fit(model, X, y, qid, unlabelled)
-    results = model.result_ if isinstance(model.result_, list) else [model.result_]
-    save_model(model, output)
-    if trace is not None:
-        _write_traces(trace, results, model)
-    if not quiet:
-        describe_fit(model, results, output)
-    raise typer.Exit(_exit_code(results))
+    return model.result_ if isinstance(model.result_, list) else [model.result_]
 
 
 def _refuse(reason: str, **given: Any) -> None:
