@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.catalogue import Problem
+from tests.structured_models import Chain, draw_chains, draw_multiclass
 from undercut import L2, Cut, FunctionRisk, LinearRisk
 from undercut.risks.score_risk import ScoreLine
-from undercut.testing import check_regularizer, check_risk
+from undercut.testing import check_regularizer, check_risk, check_structured_model
 
 N = 4
 
@@ -219,3 +220,89 @@ def test_a_regularizer_with_one_wrong_part_is_caught(method, wrong, message):
     kind = type("Mistaken", (L2,), {method: wrong})
     with pytest.raises(AssertionError, match=message):
         check_regularizer(kind(0.3, center=np.arange(4.0)), N)
+
+
+# --- Structured models --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rescaling", ["margin", "slack"])
+@pytest.mark.parametrize("draw", [draw_multiclass, draw_chains])
+def test_a_good_structured_model_passes(draw, rescaling):
+    model, X, Y = draw()
+    check_structured_model(model, X, Y, model.labelings, rescaling=rescaling)
+
+
+class WrongChain(Chain):
+    """A chain with one mistake."""
+
+    def __init__(self, mistake):
+        super().__init__(2, 3)
+        self.mistake = mistake
+
+    def joint_feature(self, x, y):
+        feature = super().joint_feature(x, y)
+        if self.mistake == "feature_scale":
+            feature[:2] *= 0.9
+        elif self.mistake == "feature_missing":
+            feature[-1] = 0.0
+        elif self.mistake == "feature_transposed":
+            feature[-9:] = feature[-9:].reshape(3, 3).T.ravel()
+        return feature
+
+    def label_loss(self, y, y_hat):
+        loss = super().label_loss(y, y_hat)
+        return {"loss_squared": loss**2, "loss_negative": -loss, "loss_shifted": loss + 1.0}.get(self.mistake, loss)
+
+    def decode(self, w, x, y, rescaling):
+        right = super().decode(w, x, y, rescaling)
+        if self.mistake == "decode_plain":
+            return self.viterbi(self.scores(w, x)[0][None], self.scores(w, x)[1][None])[0]
+        if self.mistake == "decode_greedy":
+            return (self.scores(w, x)[0] + (np.asarray(y)[:, None] != np.arange(3))).argmax(axis=1)
+        if self.mistake == "decode_truth":
+            return y
+        if self.mistake == "decode_writes_x":
+            x[0] += 1.0
+        return right
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("feature_scale", "decode at "),
+        ("feature_missing", "decode at "),
+        ("feature_transposed", "decode at "),
+        ("loss_squared", "decode at "),
+        ("loss_negative", "example 0: label_loss must be finite and non-negative"),
+        ("loss_shifted", r"example 0: label_loss\(y, y\) must be 0"),
+        ("decode_plain", "decode at w = 0: example 0"),
+        ("decode_greedy", "decode at "),
+        ("decode_truth", "decode at w = 0: example 0: it found a loss of 0.0, and the largest is "),
+        ("decode_writes_x", None),
+    ],
+)
+def test_a_structured_model_with_one_mistake_is_caught(mistake, message):
+    _, X, Y = draw_chains()
+    model = WrongChain(mistake)
+    with pytest.raises(AssertionError, match=message):
+        check_structured_model(model, X, Y, model.labelings)
+
+
+def test_a_slack_decoder_that_maximizes_the_margin_loss_is_caught():
+    class MarginOnly(Chain):
+        def decode(self, w, x, y, rescaling):
+            return super().decode(w, x, y, "margin")
+
+    _, X, Y = draw_chains()
+    model = MarginOnly(2, 3)
+    check_structured_model(model, X, Y, model.labelings)
+    with pytest.raises(AssertionError, match="decode at "):
+        check_structured_model(model, X, Y, model.labelings, rescaling="slack")
+
+
+def test_a_list_of_labelings_that_lacks_some_is_caught():
+    model, X, Y = draw_chains()
+    with pytest.raises(AssertionError, match="there must be at least one"):
+        check_structured_model(model, X, Y, lambda x: [])
+    with pytest.raises(AssertionError, match="labelings"):
+        check_structured_model(model, X, Y, lambda x: model.labelings(x)[1:])

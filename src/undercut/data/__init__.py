@@ -1,5 +1,19 @@
 """Reading data."""
 
+from undercut.data.chunks import ChunkScore, chunk_scores
+from undercut.data.conll import ConllData, load_conll
 from undercut.data.svmlight import SvmlightData, iter_svmlight, load_svmlight
+from undercut.data.templates import SPELLING, WINDOW, TemplateFeatures
 
-__all__ = ["SvmlightData", "iter_svmlight", "load_svmlight"]
+__all__ = [
+    "SPELLING",
+    "WINDOW",
+    "ChunkScore",
+    "ConllData",
+    "SvmlightData",
+    "TemplateFeatures",
+    "chunk_scores",
+    "iter_svmlight",
+    "load_conll",
+    "load_svmlight",
+]

@@ -323,7 +323,7 @@ def _why_number(what: str, token: str, max_value: float) -> str:
 def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
     """Yield ``(raw, end)``: ``raw[:end]`` is whole lines and ends in a newline.  The next block overwrites `raw`."""
     raw, filled, n_read = bytearray(BLOCK_BYTES), 0, 0
-    with _open(name) as stream:
+    with open_decompressed(name) as stream:
         while n := _fill(stream, memoryview(raw)[filled:], name):
             if (nul := raw.find(0, filled, filled + n)) >= 0:
                 where = f"byte {n_read + nul - filled} is zero, as in binary and UTF-16 files"
@@ -344,7 +344,7 @@ def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
 
 
 @contextmanager
-def _open(name: str) -> Iterator[io.BufferedIOBase]:
+def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, decompressed as its first bytes tell, or else the end of its name."""
     with open(name, "rb") as file:
         head, suffix = file.peek(6), os.path.splitext(name)[1].lower()

@@ -2,6 +2,7 @@
 
 from undercut.risks.base import BatchedRisk, Cut, Line, LineRisk, Risk, SmoothRisk
 from undercut.risks.composite_quantile import CompositeQuantileRisk
+from undercut.risks.decoding import StructuredModel
 from undercut.risks.difference import DifferenceRisk, MajorizedRisk
 from undercut.risks.function import FunctionRisk
 from undercut.risks.kernel import KernelRisk
@@ -12,6 +13,7 @@ from undercut.risks.novelty import NoveltyRisk
 from undercut.risks.ordinal import OrdinalRisk
 from undercut.risks.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
+from undercut.risks.structured import MinorizedRisk, StructuredRisk
 from undercut.risks.transductive import TransductiveRisk
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "LineRisk",
     "LinearRisk",
     "MajorizedRisk",
+    "MinorizedRisk",
     "MulticlassRisk",
     "MultivariateRisk",
     "NdcgRisk",
@@ -38,5 +41,7 @@ __all__ = [
     "ScoreFunction",
     "ScoreRisk",
     "SmoothRisk",
+    "StructuredModel",
+    "StructuredRisk",
     "TransductiveRisk",
 ]

@@ -1,6 +1,7 @@
 """Solvers: one file per method, and the driver that runs them."""
 
 from undercut.solvers.base import Solver, State
+from undercut.solvers.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.classic_bundle import ClassicBundle
 from undercut.solvers.convex_concave import ConvexConcave
 from undercut.solvers.cutting_plane import CuttingPlane
@@ -16,6 +17,7 @@ from undercut.solvers.subgradient import Subgradient
 
 __all__ = [
     "SOLVERS",
+    "CachedCuttingPlane",
     "ClassicBundle",
     "ConvexConcave",
     "CuttingPlane",

@@ -1,0 +1,182 @@
+"""CoNLL-2000 chunking with the usual templates, beside CRFsuite: the same objective, time to it, chunk F1, memory.
+
+    J(w) = lam/2 |w|^2 + 1/n sum_s -log p(y_s | x_s; w)        CRFsuite:  c2 |w|^2 + sum_s -log p(y_s | x_s; w)
+
+so ``lam = 2 c2 / n`` and its loss is n J.  CRFsuite's first and last tokens have the attributes __BOS__ and __EOS__,
+which are our weights ``start`` and ``end``; it has no bias.  By default it fits only the pairs of attribute and label
+that occur, and leaves the others at zero: the same J, a higher minimum.  With ``--all-pairs`` it fits every pair as
+we do.  The log of CRFsuite counts processor time, so ours is counted too, all threads together.  Expected:
+
+    chunk F1 of at least 93.5;
+    no more time to CRFsuite's last objective than CRFsuite's.
+
+CRFsuite is ``pip install python-crfsuite``; without it our half is run to a certified gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from common import DATA_VARIABLE, DataMissing, Table, peak_memory, print_machine, reset_peak_memory, run_apart
+from undercut import CRF, L2, ChainRisk, Lbfgs, NonconvexBundle, Progress, Solver, Stop, minimize
+from undercut.data import SPELLING, WINDOW, ConllData, TemplateFeatures, chunk_scores, load_conll
+
+TEMPLATES = {"window": WINDOW, "window and spelling": WINDOW + SPELLING}
+SOLVERS: dict[str, Solver] = {"lbfgs": Lbfgs(), "bundle": NonconvexBundle(line_search="greedy", max_planes=30)}
+
+
+@dataclass
+class Run:
+    """A fit: J and processor seconds after each iteration, and what came of it."""
+
+    n_params: int
+    objectives: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    lower_bound: float = -np.inf
+    wall: float = np.nan
+    memory: float = np.nan
+    f1: float = np.nan
+    accuracy: float = np.nan
+
+    def seconds_to(self, objective: float) -> float:
+        """Processor time until J was at most this; NaN if it never was."""
+        reached = [s for s, value in zip(self.seconds, self.objectives, strict=True) if value <= objective]
+        return reached[0] if reached else np.nan
+
+    def judge(self, data: ConllData, tags: list[str]) -> None:
+        self.f1 = 100.0 * chunk_scores(data.columns[-1], tags, data.lengths)[""].f1
+        self.accuracy = 100.0 * float(np.mean(np.array(data.columns[-1]) == np.array(tags)))
+
+
+def read(which: str, n_sentences: int | None = None) -> ConllData:
+    """A part of the set, or its first sentences."""
+    folder, file = os.environ.get(DATA_VARIABLE), Path("conll2000", f"{which}.txt.gz")
+    if not folder or not (Path(folder) / file).is_file():
+        raise DataMissing(f"{DATA_VARIABLE} must name a folder that holds {file}")
+    data = load_conll(Path(folder) / file, n_columns=3)
+    if n_sentences is None or n_sentences >= data.lengths.size:
+        return data
+    n_tokens = int(data.lengths[:n_sentences].sum())
+    return ConllData(tuple(column[:n_tokens] for column in data.columns), data.lengths[:n_sentences])
+
+
+def fit_ours(solver: str, templates: str, c2: float, target: float, gap_rel: float, n_sentences: int | None) -> Run:
+    """Fit until J is at most ``target`` and the gap is certified."""
+    train, test = read("train", n_sentences), read("test")
+    features = TemplateFeatures(TEMPLATES[templates])
+    X, Z = features.fit_transform(train), features.transform(test)
+    labels, y = np.unique(train.columns[-1], return_inverse=True)
+    options: dict[str, Any] = {"n_labels": labels.size, "start": True, "end": True, "bias": False}
+    ChainRisk(X[:200], y[:200], CRF(), [100, 100], **options).cut(
+        np.zeros((X.shape[1] + labels.size + 2) * labels.size)
+    )
+    before = reset_peak_memory()
+    began, wall = time.process_time(), time.perf_counter()
+    risk = ChainRisk(X, y, CRF(), train.lengths, **options)
+    run = Run(risk.n_params)
+
+    def watch(at: Progress) -> bool:
+        run.objectives.append(at.objective)
+        run.seconds.append(time.process_time() - began)
+        return at.objective <= target and at.gap <= gap_rel * at.objective
+
+    lam = 2.0 * c2 / train.lengths.size
+    stop = Stop(gap_rel=1e-9, max_evaluations=1000)
+    result = minimize(risk, L2(lam), SOLVERS[solver], stop=stop, callbacks=[watch])
+    run.wall, run.memory = time.perf_counter() - wall, peak_memory() - before
+    run.lower_bound = result.lower_bound
+    tested = ChainRisk(Z, np.zeros(Z.shape[0], np.int64), CRF(), test.lengths, **options)
+    run.judge(test, labels[tested.decode(result.w)].tolist())
+    return run
+
+
+def fit_crfsuite(every_pair: bool, templates: str, c2: float, n_sentences: int | None) -> Run:
+    """CRFsuite's L-BFGS with its own rules of when to stop."""
+    import pycrfsuite
+
+    train, test = read("train", n_sentences), read("test")
+    features = TemplateFeatures(TEMPLATES[templates]).fit(train)
+    names = np.array(features.names(), dtype=object)
+    examples = list(zip(attributes(features.transform(train), names, train), train.sentences(-1), strict=True))
+    before = reset_peak_memory()
+    wall = time.perf_counter()
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for xs, ys in examples:
+        trainer.append(xs, ys)
+    pairs = {"feature.possible_states": every_pair, "feature.possible_transitions": every_pair}
+    trainer.set_params({"c1": 0.0, "c2": c2, **pairs})
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder, "model"))
+        trainer.train(model)
+        log = trainer.logparser
+        run = Run(int(log.featgen_num_features), wall=time.perf_counter() - wall, memory=peak_memory() - before)
+        run.objectives = [row["loss"] / train.lengths.size for row in log.iterations]
+        run.seconds = np.cumsum([row["time"] for row in log.iterations]).tolist()
+        tagger = pycrfsuite.Tagger()
+        tagger.open(model)
+        run.judge(test, [tag for xs in attributes(features.transform(test), names, test) for tag in tagger.tag(xs)])
+    return run
+
+
+def attributes(X: sp.csr_matrix, names: np.ndarray, data: ConllData) -> list[list[list[str]]]:
+    """The features of each token by name, with marks at both ends of a sentence."""
+    tokens = [names[X.indices[first:end]].tolist() for first, end in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    ends = np.cumsum(data.lengths)
+    for first, end in zip(ends - data.lengths, ends, strict=True):
+        tokens[first].append("__BOS__")
+        tokens[end - 1].append("__EOS__")
+    return [tokens[end - length : end] for end, length in zip(ends, data.lengths, strict=True)]
+
+
+def show(table: Table, name: str, run: Run, target: float) -> None:
+    times = [run.seconds_to(1.001 * target), run.seconds_to(target), run.seconds[-1], run.wall]
+    table.row(
+        name, run.n_params, f"{run.objectives[-1]:.6f}", f"{run.lower_bound:.6f}", len(run.objectives),
+        *(f"{seconds:.1f}" for seconds in times), f"{run.f1:.2f}", f"{run.accuracy:.2f}", f"{run.memory:.0f}",
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--c2", type=float, default=1.0, help="CRFsuite's coefficient of |w|^2")
+    parser.add_argument("--sentences", type=int, default=None, help="train on the first ones only")
+    parser.add_argument("--templates", choices=TEMPLATES, default="window")
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=list(SOLVERS))
+    parser.add_argument("--gap-rel", type=float, default=1e-3)
+    parser.add_argument("--all-pairs", action="store_true", help="let CRFsuite fit as many parameters as we do")
+    parser.add_argument("--target", type=float, default=np.inf, help="a J to reach, instead of CRFsuite's")
+    options = parser.parse_args()
+    try:
+        n = read("train", options.sentences).lengths.size
+    except DataMissing as reason:
+        print(f"skipped: {reason}")
+        return
+    print_machine()
+    columns = ["method", "parameters", "J", "lower bound", "iterations"]
+    columns += ["processor s to 1.001 times CRFsuite's J", "to CRFsuite's J", "in all"]
+    title = f"CoNLL-2000, {n} sentences, {options.templates}, c2 = {options.c2:g}, lambda = {2 * options.c2 / n:.4g}"
+    table = Table(title, [*columns, "wall s", "chunk F1", "accuracy", "memory in MB"])
+    target = options.target
+    try:
+        if target == np.inf:
+            run = run_apart(fit_crfsuite, options.all_pairs, options.templates, options.c2, options.sentences)
+            target = run.objectives[-1]
+            show(table, f"CRFsuite, {'all' if options.all_pairs else 'occurring'} pairs", run, target)
+    except ImportError as reason:
+        print(f"CRFsuite skipped: {reason}")
+    for solver in options.solvers:
+        run = run_apart(fit_ours, solver, options.templates, options.c2, target, options.gap_rel, options.sentences)
+        show(table, f"undercut, {solver}", run, target)
+
+
+if __name__ == "__main__":
+    main()

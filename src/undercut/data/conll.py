@@ -1,0 +1,84 @@
+"""CoNLL column files: a token per line, its columns apart by white space, an empty line between sentences."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import zlib
+from collections.abc import Iterator
+from sys import intern
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undercut.data.svmlight import open_decompressed
+from undercut.errors import DataError
+
+DOCUMENT = "-DOCSTART-"  # opens a document in CoNLL-2003 files; no token
+_BOM = b"\xef\xbb\xbf"
+
+
+class ConllData(NamedTuple):
+    """The tokens of all sentences end to end, one list per column, and how many of them each sentence has."""
+
+    columns: tuple[list[str], ...]
+    lengths: NDArray[np.int64]
+
+    def sentences(self, column: int) -> list[list[str]]:
+        """One column, apart by sentence."""
+        ends = np.cumsum(self.lengths).tolist()
+        tokens = self.columns[column]
+        return [tokens[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)]
+
+
+def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) -> ConllData:
+    """Read a file of UTF-8 text, plain or compressed by gzip, bzip2 or xz.
+
+    Every line must have ``n_columns`` columns, by default as many as the first; lines that begin with ``-DOCSTART-``
+    are skipped.  ``DataError`` names the file and the line that breaks a rule.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "chunks.txt")
+    ...     _ = path.write_text("He PRP B-NP\\nsleeps VBZ B-VP\\n\\nYes UH O\\n")
+    ...     data = load_conll(path)
+    >>> data.columns[0], data.lengths
+    (['He', 'sleeps', 'Yes'], array([2, 1]))
+    >>> data.sentences(2)
+    [['B-NP', 'B-VP'], ['O']]
+    """
+    name = os.fsdecode(path)
+    rows, lengths = list[list[str]](), [0]
+    for line, text in enumerate(_lines(name), start=1):
+        fields = text.split()
+        if not fields or fields[0] == DOCUMENT:
+            if lengths[-1]:
+                lengths.append(0)
+            continue
+        if len(fields) != (n_columns or len(fields)):
+            raise DataError(f"{name}:{line}: every token must have {n_columns} columns; got {len(fields)}: {text!r}")
+        n_columns = len(fields)
+        rows.append([intern(field) for field in fields])
+        lengths[-1] += 1
+    if not rows:
+        raise DataError(f"{name}: holds no token")
+    columns = tuple(list(column) for column in zip(*rows, strict=True))
+    return ConllData(columns, np.array(lengths if lengths[-1] else lengths[:-1], np.int64))
+
+
+def _lines(name: str) -> Iterator[str]:
+    line = 0
+    try:
+        with open_decompressed(name) as stream:
+            for line, raw in enumerate(stream, start=1):
+                yield (raw.removeprefix(_BOM) if line == 1 else raw).decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(f"{name}:{line}: must be UTF-8 text; got byte {byte:#x}: convert the file") from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's fault, not the data's
+        raise DataError(
+            f"{name}: compressed data must be complete and undamaged; got {error}; fetch it again"
+        ) from error
