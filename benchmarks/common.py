@@ -67,7 +67,11 @@ ALL_SETS = SETS | TEXT_SETS
 
 def data_path(name: str) -> Path:
     """Where a set lies; ``DataMissing`` names the variable and the file."""
-    file = Path(ALL_SETS[name].folder, ALL_SETS[name].file)
+    return data_file(Path(ALL_SETS[name].folder, ALL_SETS[name].file))
+
+
+def data_file(file: Path) -> Path:
+    """Where a file lies, by its place in the folder of data."""
     folder = os.environ.get(DATA_VARIABLE)
     if not folder:
         raise DataMissing(f"{DATA_VARIABLE} is not set: it must name the folder that holds {file}")

@@ -14,6 +14,7 @@ from undercut.estimators import (
     OnlineClassifier,
     OnlineRegressor,
     Ranker,
+    SequenceLabeler,
     TransductiveClassifier,
     lam_from_C,
     load_model,
@@ -65,6 +66,10 @@ from undercut.regularizers import (
     SquaredLp,
 )
 from undercut.risks import (
+    CRF,
+    M3N,
+    ChainLoss,
+    ChainRisk,
     CompositeQuantileRisk,
     Cut,
     DifferenceRisk,
@@ -108,14 +113,18 @@ from undercut.trace import Progress, Result, Status
 __version__ = "0.1.0"
 
 __all__ = [
+    "CRF",
     "L1",
     "L2",
+    "M3N",
     "Absolute",
     "BalancedError",
     "BlockSum",
     "Boxed",
     "BreakEven",
     "CachedCuttingPlane",
+    "ChainLoss",
+    "ChainRisk",
     "ClassicBundle",
     "CompositeQuantileRisk",
     "ContingencyMeasure",
@@ -182,6 +191,7 @@ __all__ = [
     "Risk",
     "RocArea",
     "ScoreRisk",
+    "SequenceLabeler",
     "SmoothLoss",
     "Softmax",
     "Solver",

@@ -6,9 +6,12 @@ gives the threads back only for the large products that earn them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
+T = TypeVar("T")
 
 LARGE = 4_000_000  # entries: from here a matrix product earns its threads
 
@@ -36,3 +40,16 @@ def all_threads(size: int) -> AbstractContextManager[Any]:
     """BLAS on the threads it had at first, for a product with ``size`` entries."""
     blas, n_threads = _blas()
     return blas.limit(limits=n_threads) if size >= LARGE and n_threads > 1 else nullcontext()
+
+
+@cache
+def _workers(process: int) -> ThreadPoolExecutor:
+    """Threads of this process; a forked one would wait for its parent's for ever."""
+    return ThreadPoolExecutor(_blas()[1], thread_name_prefix="undercut")
+
+
+def in_threads(work: Callable[[int], T], n: int) -> list[T]:
+    """``[work(0), ..., work(n - 1)]`` on as many threads as BLAS had at first; for work without the interpreter."""
+    if n == 1 or _blas()[1] == 1:
+        return [work(i) for i in range(n)]
+    return list(_workers(os.getpid()).map(work, range(n)))

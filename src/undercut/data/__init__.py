@@ -2,6 +2,8 @@
 
 from undercut.data.chunks import ChunkScore, chunk_scores
 from undercut.data.conll import ConllData, load_conll
+from undercut.data.ocr import OcrWords, load_ocr
+from undercut.data.sequences import Sequences, stack_sequences
 from undercut.data.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.data.templates import SPELLING, WINDOW, TemplateFeatures
 
@@ -10,10 +12,14 @@ __all__ = [
     "WINDOW",
     "ChunkScore",
     "ConllData",
+    "OcrWords",
+    "Sequences",
     "SvmlightData",
     "TemplateFeatures",
     "chunk_scores",
     "iter_svmlight",
     "load_conll",
+    "load_ocr",
     "load_svmlight",
+    "stack_sequences",
 ]

@@ -9,6 +9,7 @@ from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
+from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "OnlineClassifier",
     "OnlineRegressor",
     "Ranker",
+    "SequenceLabeler",
     "TransductiveClassifier",
     "lam_from_C",
     "load_model",

@@ -22,6 +22,7 @@ from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
+from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.sparse_coef import dense_coef
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.trace import BOUND_NAMES
@@ -37,6 +38,7 @@ ESTIMATORS: dict[str, type[LinearModel]] = {
         OnlineClassifier,
         OnlineRegressor,
         Ranker,
+        SequenceLabeler,
         TransductiveClassifier,
     )
 }
@@ -70,6 +72,9 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         arrays |= games
     if isinstance(model, ClassifierBase):
         header["classes"] = model.classes_.tolist()
+    if isinstance(model, SequenceLabeler):
+        header["classes"], chain = model.saved()
+        arrays |= chain
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = model.feature_names_in_.tolist()
     partial = f"{path}.partial"
@@ -121,6 +126,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the coefficients are not finite")
     _set_fitted(model, header, coef, intercept)
+    if isinstance(model, SequenceLabeler):
+        model.restore(header["classes"], arrays)
     if "stream" in header:
         if not isinstance(model, OnlineModel):
             raise ValueError(f"a {type(model).__name__} has no stream")
@@ -133,6 +140,8 @@ def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, in
         model.classes_ = np.array(header["classes"])
         if model.classes_.ndim != 1 or coef.shape[0] != len(model._positives(model.classes_.size)):
             raise ValueError(f"{coef.shape[0]} rows of coefficients do not fit the classes {header['classes']}")
+        model.coef_, model.intercept_ = coef, intercept
+    elif isinstance(model, SequenceLabeler):
         model.coef_, model.intercept_ = coef, intercept
     else:
         model.coef_, model.intercept_ = coef.ravel(), float(intercept[0])

@@ -1,6 +1,7 @@
 """Risks: what a solver sees of a learning problem."""
 
 from undercut.risks.base import BatchedRisk, Cut, Line, LineRisk, Risk, SmoothRisk
+from undercut.risks.chain import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.composite_quantile import CompositeQuantileRisk
 from undercut.risks.decoding import StructuredModel
 from undercut.risks.difference import DifferenceRisk, MajorizedRisk
@@ -17,7 +18,11 @@ from undercut.risks.structured import MinorizedRisk, StructuredRisk
 from undercut.risks.transductive import TransductiveRisk
 
 __all__ = [
+    "CRF",
+    "M3N",
     "BatchedRisk",
+    "ChainLoss",
+    "ChainRisk",
     "CompositeQuantileRisk",
     "Cut",
     "DifferenceRisk",

@@ -1,0 +1,56 @@
+"""Labels of any hashable type, and the numbers that stand for them inside a risk."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undercut.arrays import Array
+from undercut.data.sequences import Sequences, place
+from undercut.errors import DataError
+
+
+def encoded(labels: list[Any]) -> tuple[Array, NDArray[np.int64]]:
+    """The different labels, and the number of each token's."""
+    plain = [_plain(label) for label in labels]
+    distinct: list[Any] = list(dict.fromkeys(plain))
+    if len(distinct) < 2:
+        raise DataError(f"a labeler needs at least 2 different labels; got 1: {distinct[0]!r}")
+    with suppress(TypeError):  # labels without an order stay in that of their appearance
+        distinct = sorted(distinct)
+    codes = {label: code for code, label in enumerate(distinct)}
+    return class_array(distinct), np.array([codes[label] for label in plain], np.int64)
+
+
+def _plain(label: Any) -> Hashable:
+    label = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(label, Hashable) or label != label:
+        raise DataError(f"labels must be hashable and equal to themselves; got {label!r}")
+    return label
+
+
+def class_array(labels: Iterable[Any]) -> Array:
+    """Labels as an array, of a type of its own where they are all text or all numbers."""
+    labels = list(labels)
+    kinds = {type(label) for label in labels}
+    if any(kinds <= alike for alike in ({str}, {bool}, {int, float})):
+        return np.array(labels)
+    array = np.empty(len(labels), object)
+    for at, label in enumerate(labels):  # NumPy would unfold tuples
+        array[at] = label
+    return array
+
+
+def codes_of(labels: list[Any], classes: Array, sequences: Sequences) -> NDArray[np.int64]:
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    numbers = [codes.get(_plain(label), -1) for label in labels]
+    if -1 in numbers:
+        s, t = place(numbers.index(-1), sequences.lengths)
+        raise DataError(
+            f"y must hold labels of the fit; token {t} of sequence {s} has {labels[numbers.index(-1)]!r}, which is none"
+        )
+    return np.array(numbers, np.int64)

@@ -1,0 +1,206 @@
+"""A labeler of sequences with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+from typing_extensions import override
+
+from undercut.arrays import Array, FloatArray
+from undercut.data.chains import ChainDesign, Chains, ChainWeights
+from undercut.data.design import as_design
+from undercut.data.sequences import Sequences, stack_labels, stack_sequences
+from undercut.errors import DataError, ModelFileError
+from undercut.estimators.labels import class_array, codes_of, encoded
+from undercut.estimators.linear_model import LinearModel
+from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
+from undercut.risks.checks import normalized_weights
+from undercut.solvers import NonconvexBundle, Solver
+
+PLANES_BYTES = 2**30  # what the planes of a fit may take
+CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
+LEAST_PLANES, MOST_PLANES = 20, 200
+
+
+def _is_probabilistic(model: Any) -> bool:
+    return model.loss == "crf" or isinstance(model.loss, CRF)
+
+
+class SequenceLabeler(LinearModel):
+    """A linear chain: ``min_w lam/2 |w|^2 + sum_s weight_s l(sequence s)``, the weights scaled to sum to one.
+
+    A labeling p of the tokens x_1 ... x_n has the score ``start[p_1] + sum_t (<coef[p_t], x_t> + intercept[p_t]) +
+    sum_t transitions[p_t-1, p_t] + end[p_n]``, and all of these weights are penalized.  Sequences are given as a list
+    of arrays with one row per token, or as one matrix, dense or sparse, of all tokens with the ``lengths`` of the
+    sequences; their labels as a list of lists, or as one list of all labels.  Labels are of any hashable type.
+
+    Parameters
+    ----------
+    loss : "m3n", "crf", or a ``ChainLoss``
+        Max-margin Markov network with Hamming loss (``M3N(label_loss)`` for other costs), or conditional random field.
+    lam : float
+        Lambda, beside the mean loss of a sequence.
+    solver : "auto", the name of a solver such as "lbfgs", or a ``Solver``
+        "auto" is ``NonconvexBundle(line_search="greedy")``: a bundle method that keeps the plane of every point of its
+        line search.
+    start, end, bias : bool
+        Whether there are weights for the first label, the last one, and for every label everywhere.
+    gap_rel : float
+        Stop once ``objective - lower_bound <= gap_rel * objective``.
+    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
+    warm_start : bool
+        Start from the last fit's weights.
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+    random_state : ignored; every batch solver is deterministic.
+
+    Attributes
+    ----------
+    classes_ : array of labels; sorted, or in order of appearance where they have no order
+    coef_ : array of shape (n_classes, n_features)
+    transitions_ : array of shape (n_classes, n_classes), from row to column
+    start_, end_, intercept_ : arrays of shape (n_classes,), zeros where they are not fitted
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    certificate_ : "global", or what else the solver can give
+    n_iter_ : steps of the run
+    result_ : ``Result``
+
+    Examples
+    --------
+    >>> X = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]]
+    >>> y = [["noun", "verb"], ["verb", "noun", "noun"]]
+    >>> labeler = SequenceLabeler("crf", lam=1e-2).fit(X, y)
+    >>> labeler.predict([[[0.9, 0.1]]]), labeler.gap_ <= 1e-3 * labeler.objective_
+    ([array(['noun'], dtype='<U4')], True)
+    """
+
+    classes_: Array
+    _losses: ClassVar[dict[str, type[ChainLoss]]] = {"m3n": M3N, "crf": CRF}  # type: ignore[assignment]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "fit_intercept"},
+        "loss": [StrOptions({"m3n", "crf"}), ChainLoss],
+        "start": ["boolean"],
+        "end": ["boolean"],
+        "bias": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        loss: str | ChainLoss = "m3n",
+        lam: float = 1e-4,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        start: bool = True,
+        end: bool = True,
+        bias: bool = True,
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.start = start
+        self.end = end
+        self.bias = bias
+        self.gap_rel = gap_rel
+        self.max_steps = max_steps
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @override
+    def _loss(self) -> ChainLoss:  # type: ignore[override]
+        return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
+        """Fit the model; ``sample_weight`` counts a sequence that often."""
+        sequences = stack_sequences(X, lengths)
+        labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
+        last = (self.classes_, self._weights()) if self.warm_start and hasattr(self, "coef_") else None
+        self.classes_, codes = encoded(labels)
+        risk = ChainRisk(
+            sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
+            start=self.start, end=self.end, bias=self.bias,
+        )  # fmt: skip
+        w0 = None
+        if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
+            w0 = risk.design.pack(last[1])
+        result = self._minimize(risk, w0, solver=_bundle(risk.n_params) if self.solver == "auto" else None)
+        self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
+        self.n_features_in_ = self.coef_.shape[1]
+        self._report([result])
+        return self
+
+    def _weights(self) -> ChainWeights:
+        return ChainWeights(self.coef_, self.transitions_, self.start_, self.end_, self.intercept_)
+
+    def saved(self) -> tuple[list[Any], dict[str, FloatArray]]:
+        """What a model file holds besides the weights of features: the labels, and the weights of the chain."""
+        labels = self.classes_.tolist()
+        if not all(isinstance(label, (str, bool, int, float, type(None))) for label in labels):
+            raise ModelFileError("labels must be text or numbers to be saved; got others: pickle is unsafe")
+        return labels, {name: np.ascontiguousarray(getattr(self, f"{name}_")) for name in CHAIN_PARTS}
+
+    def restore(self, labels: list[Any], arrays: dict[str, Array]) -> None:
+        """Take in what ``saved`` gave; ``ValueError`` unless it fits the weights of features."""
+        K = self.coef_.shape[0]
+        if not isinstance(labels, list) or len(set(labels)) != len(labels) or len(labels) != K:
+            raise ValueError(f"{K} rows of coefficients do not fit the labels {labels}")
+        for name, shape in CHAIN_PARTS.items():
+            array = np.asarray(arrays[name], dtype=np.float64)
+            if array.shape != (K,) * shape:
+                raise ValueError(f"{name} of shape {array.shape} do not fit {K} labels")
+            setattr(self, f"{name}_", array)
+        self.classes_ = class_array(labels)
+
+    def predict(self, X: Any, lengths: Any = None) -> Any:
+        """The labeling with the highest score: one array per sequence, or one in all where ``lengths`` are given."""
+        chains, scores, sequences = self._scored(X, lengths)
+        labels: Array = self.classes_[chains.decode(scores)]
+        return _as_given(labels, sequences, lengths)
+
+    @available_if(_is_probabilistic)
+    def predict_marginals(self, X: Any, lengths: Any = None) -> Any:
+        """The probabilities of the labels under a CRF, one row per token; arrays as in ``predict``."""
+        chains, scores, sequences = self._scored(X, lengths)
+        return _as_given(chains.marginals(scores), sequences, lengths)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
+        """The share of tokens with the right label; those of a sequence count ``sample_weight`` times."""
+        chains, scores, sequences = self._scored(X, lengths)
+        labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
+        right = chains.decode(scores) == codes_of(labels, self.classes_, sequences)
+        weight = np.repeat(normalized_weights(sample_weight, sequences.lengths.size), sequences.lengths)
+        return float(np.average(right, weights=weight))
+
+    def _scored(self, X: Any, lengths: Any) -> tuple[Chains, FloatArray, Sequences]:
+        check_is_fitted(self)
+        sequences = stack_sequences(X, lengths)
+        if sequences.X.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"
+            )
+        chains = Chains(sequences.lengths, self.classes_.size)
+        design = ChainDesign(as_design(sequences.X), chains, start=True, end=True, bias=True)
+        return chains, design.matvec(design.pack(self._weights())), sequences
+
+
+def _bundle(n_params: int) -> NonconvexBundle:
+    planes = PLANES_BYTES // (8 * n_params)
+    return NonconvexBundle(line_search="greedy", max_planes=min(max(planes, LEAST_PLANES), MOST_PLANES))
+
+
+def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:
+    """Rows of all tokens, apart by sequence unless sequences came end to end."""
+    return rows if lengths is not None else np.split(rows, np.cumsum(sequences.lengths)[:-1])
