@@ -2,12 +2,15 @@
 
 A BLAS call on a short vector wakes its threads for longer than it computes, so a run keeps BLAS to one thread and
 gives the threads back only for the large products that earn them.
+
+An array is NumPy's, or a torch tensor where the large matrix of a problem is one: its vectors then live on the same
+device.  Operators and sums are the same for both; what is not is in ``to_host``, ``beside`` and ``boxed``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -21,6 +24,7 @@ Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
 T = TypeVar("T")
 
+WORTH_THREADS = 1000  # rows of a large matrix: from here they are divided among threads
 LARGE = 4_000_000  # entries: from here a matrix product earns its threads
 
 
@@ -45,11 +49,51 @@ def all_threads(size: int) -> AbstractContextManager[Any]:
 @cache
 def _workers(process: int) -> ThreadPoolExecutor:
     """Threads of this process; a forked one would wait for its parent's for ever."""
-    return ThreadPoolExecutor(_blas()[1], thread_name_prefix="undercut")
+    return ThreadPoolExecutor(n_threads(), thread_name_prefix="undercut")
 
 
 def in_threads(work: Callable[[int], T], n: int) -> list[T]:
     """``[work(0), ..., work(n - 1)]`` on as many threads as BLAS had at first; for work without the interpreter."""
-    if n == 1 or _blas()[1] == 1:
+    if n == 1 or n_threads() == 1:
         return [work(i) for i in range(n)]
     return list(_workers(os.getpid()).map(work, range(n)))
+
+
+def n_threads() -> int:
+    """How many threads may work at once: as many as BLAS was given."""
+    return _blas()[1]
+
+
+def each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
+    """Call a function that releases the interpreter once for every item, on all threads."""
+    in_threads(lambda at: function(items[at]), len(items))
+
+
+def spans(function: Callable[[int, int], None], size: int) -> None:
+    """Call a function that releases the interpreter for ``range(low, high)`` that cover ``range(size)``."""
+    edges = [size * at // n_threads() for at in range(n_threads() + 1)] if size >= WORTH_THREADS else [0, size]
+    each(lambda at: function(edges[at], edges[at + 1]), range(len(edges) - 1))
+
+
+def on_host(x: Any) -> bool:
+    """Whether x is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def to_host(x: Any) -> FloatArray:
+    """x as a NumPy array of float64."""
+    return np.asarray(x if on_host(x) else x.detach().cpu().numpy(), dtype=np.float64)
+
+
+def beside(v: Any, matrix: Any) -> Any:
+    """The float64 vector v where ``matrix`` lives."""
+    if on_host(matrix):
+        return np.asarray(v, dtype=np.float64)
+    import torch
+
+    return torch.as_tensor(v, dtype=torch.float64, device=matrix.device)
+
+
+def boxed(x: Any, upper: Any) -> Any:
+    """x clipped to ``[0, upper]``."""
+    return np.clip(x, 0.0, upper) if on_host(x) else x.clamp(min=0.0).minimum(upper)

@@ -7,7 +7,6 @@ in a few pivots; an interior point method (PIQP) takes over where rounding defea
 from __future__ import annotations
 
 import numpy as np
-import piqp
 
 from undercut.arrays import Array, FloatArray
 from undercut.kernels.simplex_qp import refactor, solve_warm
@@ -89,6 +88,8 @@ def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float
 
 def _interior_point(H: FloatArray, b: FloatArray, start: FloatArray) -> FloatArray:
     """PIQP's solution, in units of the value at ``start``, made feasible."""
+    import piqp  # here: most runs never need it
+
     n, scale = b.size, float(start @ (np.abs(b) + H @ start)) or float(np.abs(b).max()) or 1.0
     solver = piqp.DenseSolver()
     settings = solver.settings

@@ -1,5 +1,6 @@
 """Estimators with scikit-learn's manners."""
 
+from undercut.estimators.kernel_classifier import KernelClassifier
 from undercut.estimators.linear_classifier import LinearClassifier
 from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
@@ -13,6 +14,7 @@ from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
+    "KernelClassifier",
     "LinearClassifier",
     "LinearRegressor",
     "MultivariateClassifier",

@@ -21,6 +21,7 @@ from undercut.arrays import Array, FloatArray
 from undercut.callbacks import Callback, LiveProgress
 from undercut.errors import ModelFileError, require
 from undercut.estimators.penalties import describe, rebuild, regularizer
+from undercut.estimators.sparse_coef import dense_coef
 from undercut.losses import Loss
 from undercut.regularizers import L2, Regularizer
 from undercut.risks import LinearRisk, Risk, ScoreRisk
@@ -152,6 +153,10 @@ class LinearModel(BaseEstimator):
     def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
         """The parameters of the risk: the best intercept is found again, so w alone."""
         return coef
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What a model file stores of the fit, beside its header."""
+        return {"coef": np.ascontiguousarray(dense_coef(self)), "intercept": np.atleast_1d(self.intercept_)}
 
     def _report(self, results: list[Result]) -> None:
         """The certificate of the fit; several problems add up."""

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from undercut.arrays import Array, FloatArray
 from undercut.errors import ModelFileError
+from undercut.estimators.kernel_classifier import KernelClassifier
 from undercut.estimators.linear_classifier import ClassifierBase, LinearClassifier
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.linear_regressor import LinearRegressor
@@ -23,7 +24,6 @@ from undercut.estimators.online_model import OnlineModel
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
 from undercut.estimators.sequence_labeler import SequenceLabeler
-from undercut.estimators.sparse_coef import dense_coef
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.trace import BOUND_NAMES
 
@@ -31,6 +31,7 @@ VERSION = 1
 ESTIMATORS: dict[str, type[LinearModel]] = {
     kind.__name__: kind
     for kind in (
+        KernelClassifier,
         LinearClassifier,
         LinearRegressor,
         MultivariateClassifier,
@@ -55,13 +56,15 @@ def save_model(model: LinearModel, path: str | Path) -> None:
     ...     load_model(f"{folder}/model.uc").predict(X)
     array([0, 1])
     """
-    arrays = {"coef": np.ascontiguousarray(dense_coef(model)), "intercept": np.atleast_1d(model.intercept_)}
+    arrays = model.to_arrays()
     header: dict[str, Any] = model._saved() | {
         "version": VERSION,
         "estimator": type(model).__name__,
         "params": _plain_params(model),
         "certificate": _certificate(model),
     }
+    if isinstance(model, KernelClassifier):
+        header["kernel"] = model.describe_kernel()
     if isinstance(model, OnlineModel) and hasattr(model, "_games"):
         if not isinstance(model.solver, str) or isinstance(getattr(model, "class_weight", None), dict):
             raise ModelFileError(
@@ -128,6 +131,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     _set_fitted(model, header, coef, intercept)
     if isinstance(model, SequenceLabeler):
         model.restore(header["classes"], arrays)
+    if isinstance(model, KernelClassifier):
+        model.restore_kernel(header["kernel"], arrays)
     if "stream" in header:
         if not isinstance(model, OnlineModel):
             raise ValueError(f"a {type(model).__name__} has no stream")

@@ -6,6 +6,7 @@ from undercut.risks.composite_quantile import CompositeQuantileRisk
 from undercut.risks.decoding import StructuredModel
 from undercut.risks.difference import DifferenceRisk, MajorizedRisk
 from undercut.risks.function import FunctionRisk
+from undercut.risks.gram import GramRisk
 from undercut.risks.kernel import KernelRisk
 from undercut.risks.linear import LinearRisk
 from undercut.risks.multiclass import MulticlassRisk
@@ -14,6 +15,7 @@ from undercut.risks.novelty import NoveltyRisk
 from undercut.risks.ordinal import OrdinalRisk
 from undercut.risks.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
+from undercut.risks.sharded import ShardedRisk
 from undercut.risks.structured import MinorizedRisk, StructuredRisk
 from undercut.risks.transductive import TransductiveRisk
 
@@ -28,6 +30,7 @@ __all__ = [
     "DifferenceRisk",
     "Evaluation",
     "FunctionRisk",
+    "GramRisk",
     "KernelRisk",
     "Line",
     "LineRisk",
@@ -45,6 +48,7 @@ __all__ = [
     "Risk",
     "ScoreFunction",
     "ScoreRisk",
+    "ShardedRisk",
     "SmoothRisk",
     "StructuredModel",
     "StructuredRisk",

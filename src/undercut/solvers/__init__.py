@@ -7,11 +7,13 @@ from undercut.solvers.convex_concave import ConvexConcave
 from undercut.solvers.cutting_plane import CuttingPlane
 from undercut.solvers.driver import SOLVERS, Stop, minimize
 from undercut.solvers.dual_ascent import DualAscent
+from undercut.solvers.kernel_hedging import KernelHedging
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.level_bundle import LevelBundle
 from undercut.solvers.line_search_bundle import LineSearchBundle
 from undercut.solvers.newton import Newton
 from undercut.solvers.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.progressive_hedging import ProgressiveHedging
 from undercut.solvers.proximal_bundle import ProximalBundle
 from undercut.solvers.subgradient import Subgradient
 
@@ -22,11 +24,13 @@ __all__ = [
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",
+    "KernelHedging",
     "Lbfgs",
     "LevelBundle",
     "LineSearchBundle",
     "Newton",
     "NonconvexBundle",
+    "ProgressiveHedging",
     "ProximalBundle",
     "Solver",
     "State",

@@ -1,0 +1,41 @@
+"""A regularizer that keeps near a point and is tilted: what a scenario of progressive hedging is given."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undercut.arrays import FloatArray
+from undercut.errors import CapabilityError, require
+from undercut.regularizers.base import Regularizer
+from undercut.regularizers.l2 import L2
+
+
+class Proximal(NamedTuple):
+    """``reg(w) + <tilt, w> + tau/2 |w - center|^2``, which is again an ``L2`` up to a constant.
+
+    >>> Proximal.of(L2(1.0), center=np.array([2.0]), tau=1.0, tilt=np.array([0.0]))
+    Proximal(reg=L2(lam=1.0, center=array([1.]), weights=array([1.41421356])), constant=1.0)
+    """
+
+    reg: L2
+    constant: float
+
+    @classmethod
+    def of(cls, reg: Regularizer, center: FloatArray, tau: float, tilt: FloatArray) -> Proximal:
+        """Complete the square."""
+        require(0.0 <= tau < math.inf, "`tau` must be non-negative and finite", tau)
+        if not isinstance(reg, L2):
+            raise CapabilityError(f"a proximal term leaves only L2 what it is; got {type(reg).__name__}")
+        own = reg.lam * (np.ones_like(center) if reg.weights is None else reg.weights**2)
+        pull = 0.0 if reg.center is None else own * reg.center
+        total = own + tau
+        w = (pull + tau * center - tilt) / total
+        lowest = reg.value(w) + float(tilt @ w) + 0.5 * tau * float((w - center) @ (w - center))
+        return cls(L2(1.0, center=w, weights=np.sqrt(total)), lowest)
+
+    def value(self, w: FloatArray) -> float:
+        """The sum of the three terms."""
+        return self.reg.value(w) + self.constant

@@ -1,0 +1,246 @@
+"""KernelClassifier: scikit-learn's SVC with a certificate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import scale
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.model_files import edit
+
+from undercut import KernelClassifier, KernelHedging, load_model, save_model
+from undercut.errors import DataError, ModelFileError
+
+TIGHT = {"gap_rel": 1e-7}
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(y.size)[:200]
+    return scale(X)[rows], y[rows]
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), y
+
+
+def within_the_gap(estimator):
+    """A sample counted twice and a sample repeated are alike up to the gap, and the check is stricter; so with SVC."""
+    reason = "problems are solved to a gap"
+    return {
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_sample_weight_equivalence_on_sparse_data": reason,
+    }
+
+
+@parametrize_with_checks(
+    [KernelClassifier(), KernelClassifier(solver="hedging"), KernelClassifier(kernel="linear")],
+    expected_failed_checks=within_the_gap,
+)
+def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_agrees_with_svc(cancer, kernel, C):
+    X, y = cancer
+    ours, theirs = KernelClassifier(C, kernel, **TIGHT).fit(X, y), SVC(C=C, kernel=kernel, tol=1e-6).fit(X, y)
+    size = np.abs(theirs.decision_function(X)).max()
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=2e-3 * size)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.intercept_[0] == pytest.approx(theirs.intercept_[0], abs=2e-3 * size)
+    assert np.abs(ours.dual_coef_).max() <= C * (1.0 + 1e-9)
+    assert set(ours.support_[np.abs(ours.dual_coef_[0]) > 1e-3 * C]) <= set(theirs.support_)
+    np.testing.assert_array_equal(ours.support_vectors_, X[ours.support_])
+    assert ours.n_support_.sum() == ours.support_.size
+
+
+@pytest.mark.parametrize("weights", [{"class_weight": "balanced"}, {"class_weight": {0: 3.0, 1: 0.5}}, {}])
+def test_weights_mean_what_they_mean_to_svc(cancer, weights):
+    X, y = cancer
+    sample_weight = np.random.default_rng(0).uniform(0.0, 2.0, y.size)
+    ours = KernelClassifier(**weights, **TIGHT).fit(X, y, sample_weight)
+    theirs = SVC(**weights, tol=1e-6)
+    if weights.get("class_weight") == "balanced":  # SVC balances counts, we balance weights
+        counts = np.bincount(y, weights=sample_weight)
+        theirs.set_params(class_weight=dict(enumerate(sample_weight.sum() / (2.0 * counts))))
+    theirs.fit(X, y, sample_weight)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-3)
+
+
+def test_a_sample_with_weight_two_is_there_twice(cancer):
+    X, y = cancer
+    weight = np.random.default_rng(0).integers(0, 3, y.size)
+    rows = np.repeat(np.arange(y.size), weight)
+    weighted = KernelClassifier(gamma=0.05, gap_rel=1e-9).fit(X, y, weight)
+    repeated = KernelClassifier(gamma=0.05, gap_rel=1e-9).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["descent", "hedging", KernelHedging(), KernelHedging(blocks=3)])
+def test_every_solver_reaches_the_same_certified_optimum(cancer, solver):
+    X, y = cancer
+    best = KernelClassifier(**TIGHT).fit(X, y)
+    model = KernelClassifier(solver=solver).fit(X, y)
+    assert model.certificate_ == "global"
+    assert model.gap_ <= 1e-3 * model.objective_
+    assert model.lower_bound_ <= best.objective_
+    assert model.objective_ >= best.lower_bound_
+
+
+def test_several_classes_are_fitted_one_against_the_rest(iris):
+    X, y = iris
+    ours = KernelClassifier(**TIGHT).fit(X, y)
+    theirs = OneVsRestClassifier(SVC(tol=1e-6)).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-3)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.dual_coef_.shape == (3, ours.support_.size)
+    assert len(ours.result_) == 3
+    assert ours.objective_ == pytest.approx(sum(result.objective for result in ours.result_))
+
+
+def test_a_kernel_may_be_a_function_or_a_matrix(cancer):
+    X, y = cancer
+    named = KernelClassifier(gamma=0.05).fit(X, y)
+    function = KernelClassifier(kernel=lambda A, B: rbf_kernel(A, B, gamma=0.05)).fit(X, y)
+    K = rbf_kernel(X, gamma=0.05)
+    matrix = KernelClassifier(kernel="precomputed").fit(K, y)
+    for other, data in ((function, X), (matrix, K)):
+        np.testing.assert_allclose(other.decision_function(data), named.decision_function(X), atol=1e-8)
+    assert matrix.support_vectors_.shape == (0, 0)
+    assert clone(matrix).__sklearn_tags__().input_tags.pairwise
+
+
+def test_sparse_samples_give_the_same_model(cancer):
+    X, y = cancer
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    dense = KernelClassifier().fit(X, y)
+    for index in (np.int32, np.int64):
+        S = sp.csr_matrix(X)
+        S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
+        sparse = KernelClassifier().fit(S, y)
+        assert sp.issparse(sparse.support_vectors_)
+        np.testing.assert_allclose(sparse.decision_function(S), dense.decision_function(X), atol=1e-8)
+    assert sparse._gamma == pytest.approx(SVC().fit(sp.csr_matrix(X), y)._gamma)
+
+
+def test_the_gram_matrix_need_not_be_stored(cancer):
+    X, y = cancer
+    stored, tiled = KernelClassifier().fit(X, y), KernelClassifier(store_gram=False).fit(X, y)
+    assert tiled.gap_ <= 1e-3 * tiled.objective_
+    assert tiled.objective_ == pytest.approx(stored.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["descent", "hedging"])
+def test_a_warm_start_goes_on(cancer, solver):
+    X, y = cancer
+    model = KernelClassifier(solver=solver, warm_start=True, gap_rel=1e-5).fit(X, y)
+    first = model.n_iter_
+    assert model.fit(X, y).n_iter_ <= max(1, first // 3)
+    model.set_params(C=1.1).fit(X, y)
+    assert model.gap_ <= 1e-5 * model.objective_
+    model.fit(X[:100], y[:100])
+    assert model.support_.max() < 100
+
+
+def test_a_limit_warns_and_keeps_the_certificate(cancer):
+    X, y = cancer
+    with pytest.warns(ConvergenceWarning, match="step limit"):
+        model = KernelClassifier(solver=KernelHedging(), max_steps=3).fit(X, y)
+    assert model.lower_bound_ <= KernelClassifier().fit(X, y).objective_ <= model.objective_
+
+
+def test_progress_is_shown_only_on_request(cancer, capsys):
+    KernelClassifier().fit(*cancer)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("params", "X", "rule"),
+    [
+        ({"kernel": "precomputed"}, np.ones((4, 3)), "must be square"),
+        ({"kernel": "precomputed"}, np.triu(np.ones((4, 4))), "must be symmetric; it differs from its transpose by 1"),
+        ({"kernel": "precomputed"}, np.ones((4, 4)) - 2.0 * np.eye(4), "smallest eigenvalue is -2"),
+        ({"kernel": "sigmoid", "gamma": 1.0}, np.arange(8.0).reshape(4, 2) - 3.0, "smallest eigenvalue is"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(params, X, rule):
+    with pytest.raises(DataError, match=rule):
+        KernelClassifier(**params).fit(X, [0, 1, 0, 1])
+
+
+def test_other_bad_input_is_refused(cancer):
+    X, y = cancer
+    with pytest.raises(ValueError, match="'C' parameter of KernelClassifier must be a float in the range \\(0"):
+        KernelClassifier(C=0.0).fit(X, y)
+    with pytest.raises(DataError, match="at least 2 classes; got 1 class"):
+        KernelClassifier().fit(X, np.ones(y.size))
+    with pytest.raises(DataError, match="samples of both classes"):
+        KernelClassifier().fit(X, y, sample_weight=(y == 1).astype(float))
+
+
+def test_more_samples_than_memory_are_refused_at_once():
+    n = 3_000_000
+    X = sp.csr_matrix((n, 1), dtype=np.float64)
+    with pytest.raises(DataError, match=r"3000000 samples needs 3\.35e\+04 GiB"):
+        KernelClassifier().fit(X, np.arange(n) % 2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, pd.DataFrame])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_a_model_file_gives_the_model_back(tmp_path, iris, form, kernel):
+    X, y = iris
+    data, labels = form(X), np.array(["a", "b", "c"])[y]
+    if isinstance(data, pd.DataFrame):
+        data.columns = list("abcd")
+    model = KernelClassifier(C=2.0, kernel=kernel).fit(data, labels)
+    save_model(model, tmp_path / "model.uc")
+    back = load_model(tmp_path / "model.uc")
+    np.testing.assert_array_equal(back.predict(data), model.predict(data))
+    np.testing.assert_array_equal(back.decision_function(data), model.decision_function(data))
+    for name in ("objective_", "lower_bound_", "gap_", "n_iter_", "n_features_in_", "certificate_", "C", "kernel"):
+        assert getattr(back, name) == getattr(model, name)
+    for name in ("support_", "n_support_", "dual_coef_", "intercept_", "classes_"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
+    assert not hasattr(back, "coef_")
+
+
+def test_a_model_of_a_matrix_can_be_saved_and_one_of_a_function_cannot(tmp_path, cancer):
+    X, y = cancer
+    K = rbf_kernel(X)
+    model = KernelClassifier(kernel="precomputed").fit(K, y)
+    save_model(model, tmp_path / "model.uc")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.uc").predict(K), model.predict(K))
+    with pytest.raises(ModelFileError, match="a function cannot"):
+        save_model(KernelClassifier(kernel=rbf_kernel).fit(X, y), tmp_path / "model.uc")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["kernel"].update(n_features=3),
+        lambda h: h["kernel"].update(n_fitted=1),
+        lambda h: h["kernel"].update(gamma="wide"),
+        lambda h: h.pop("kernel"),
+        lambda h: h["params"].update(kernel="exec"),
+        lambda h: h["params"].update(C=-1.0),
+        lambda h: h.update(classes=[0, 1, 2]),
+    ],
+)
+def test_a_file_that_lies_is_refused(tmp_path, cancer, change):
+    save_model(KernelClassifier().fit(*cancer), tmp_path / "model.uc")
+    edit(tmp_path / "model.uc", change)
+    with pytest.raises(ModelFileError, match=r"model\.uc"):
+        load_model(tmp_path / "model.uc")

@@ -1,0 +1,209 @@
+"""Progressive hedging over shards of any convex risk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.catalogue import Problem
+
+from undercut import (
+    L2,
+    DenseGram,
+    FunctionRisk,
+    GramRisk,
+    Hinge,
+    KernelHedging,
+    KernelNorm,
+    LinearRisk,
+    Logistic,
+    ProgressiveHedging,
+    Ramp,
+    ShardedRisk,
+    Status,
+    Stop,
+    minimize,
+)
+from undercut.errors import CapabilityError, DataError, ParameterError
+from undercut.regularizers import Proximal
+from undercut.testing import check_risk
+
+EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24, 3))
+    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(24) > 0.0, 1.0, -1.0)
+
+
+def states(solver, risk, reg, n_steps):
+    state = replace(solver.init(risk, reg, np.zeros(risk.n_params)), tol=1e-13)
+    for _ in range(n_steps):
+        yield state
+        state = solver.step(risk, reg, state)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared", "absolute"])
+@pytest.mark.parametrize("n_shards", [1, 2, 5])
+@pytest.mark.parametrize("lam", [1.0, 1e-3])
+def test_bounds_bracket_the_optimum_of_any_convex_risk(loss, n_shards, lam):
+    problem = Problem(loss)
+    risk = problem.risk()
+    known = minimize(risk, L2(lam), stop=Stop(gap_rel=1e-8))
+    result = minimize(ShardedRisk.of(risk, n_shards), L2(lam), ProgressiveHedging(), stop=Stop(max_steps=500))
+    assert result.status is Status.CONVERGED
+    assert result.certificate == "global"
+    slack = 1e-7 * abs(known.objective)
+    for row in result.trace:
+        assert row.lower_bound <= known.objective + slack
+        assert row.objective >= known.lower_bound - slack
+
+
+@pytest.mark.parametrize("blocks", [24, 4])
+def test_the_generic_and_the_kernel_form_agree_at_every_step(data, blocks):
+    """On a linear kernel without intercept: the same w and the same prices."""
+    X, y = data
+    lam, c = 0.05, 4.0
+    order = np.argsort(y, kind="stable")
+    rows = [np.sort(order[at::blocks]) for at in range(blocks)]
+    whole = LinearRisk(X, y, Hinge())
+    sharded = ShardedRisk([whole.batch(each) for each in rows], [each.size for each in rows])
+    generic = states(replace(EXACT, c=lam * c), sharded, L2(lam), 25)
+
+    risk = GramRisk(DenseGram(X @ X.T), y, fit_intercept=False)
+    kernel = KernelHedging(blocks=blocks, c=c, adaptive=False, relaxation=1.0, accuracy=1e-12)
+    state = kernel.init(risk, KernelNorm(lam, risk.gram), np.zeros(24))
+    state = replace(state, tol=1e-12)
+    for at, other in enumerate(generic):
+        agreed = state.consensus
+        np.testing.assert_allclose(other.center, X.T @ agreed.center.coef, atol=1e-6, err_msg=f"step {at}")
+        pulls = [X[each].T @ agreed.dual.coef[each] for each in rows]
+        prices = lam * (np.array(pulls) - X.T @ agreed.dual.coef / blocks)
+        np.testing.assert_allclose(other.dual, prices, atol=1e-6, err_msg=f"step {at}")
+        state = kernel.step(risk, KernelNorm(lam, risk.gram), state)
+
+
+@pytest.mark.parametrize("relaxation", [1.0, 1.8])
+def test_the_distance_to_the_limit_decreases_at_every_step(data, relaxation):
+    """Proposition 2."""
+    risk, c = ShardedRisk.of(LinearRisk(*data, Logistic()), 4), 0.5
+    solver = replace(EXACT, c=c, relaxation=relaxation)
+    run = list(states(solver, risk, L2(0.1), 120))
+    end, away = run[-1], []
+    for state in run[:50]:
+        w, mu = state.center - end.center, state.dual - end.dual
+        away.append(math.sqrt(w @ w + np.mean((mu**2).sum(axis=1)) / c**2))
+    away = np.array(away)[np.array(away) > 1e-5 * away[0]]
+    assert away.size > 10
+    assert (np.diff(away) < 0.0).all()
+
+
+def test_prices_balance_and_sum_to_zero(data):
+    risk = ShardedRisk.of(LinearRisk(*data, Hinge()), 5)
+    for state in states(ProgressiveHedging(), risk, L2(0.1), 20):
+        np.testing.assert_allclose(risk.weights @ state.dual, 0.0, atol=1e-12)
+
+
+def test_one_shard_is_one_exact_solve(data):
+    risk = ShardedRisk.of(LinearRisk(*data, Hinge()), 1)
+    assert minimize(risk, L2(0.1), ProgressiveHedging(), stop=Stop(gap_rel=1e-2)).n_steps <= 3
+
+
+@pytest.mark.parametrize("criterion", ["exact", "approximate"])
+def test_a_criterion_of_the_paper_ends_a_run(data, criterion):
+    risk = ShardedRisk.of(LinearRisk(*data, Logistic()), 3)
+    solver = ProgressiveHedging(epsilon=1e-8, criterion=criterion)
+    result = minimize(risk, L2(0.1), solver, stop=Stop(gap_rel=0.0, max_steps=500))
+    assert result.status is Status.SETTLED
+    assert result.gap <= 1e-2 * result.objective
+
+
+@pytest.mark.parametrize("c", [1e-3, 1e2])
+def test_c_is_found_from_anywhere(data, c):
+    risk = ShardedRisk.of(LinearRisk(*data, Hinge()), 4)
+    result = minimize(risk, L2(0.05), ProgressiveHedging(c=c), stop=Stop(max_steps=300))
+    assert result.status is Status.CONVERGED
+
+
+def test_shards_of_a_risk_are_the_risk(data):
+    X, y = data
+    whole = LinearRisk(X, y, Hinge(), sample_weight=np.arange(24))
+    for n_shards in (1, 5, 24):
+        risk = ShardedRisk.of(whole, n_shards)
+        check_risk(risk)
+        w = np.random.default_rng(1).standard_normal(3)
+        assert risk.value(w) == pytest.approx(whole.value(w))
+        np.testing.assert_allclose(risk.cut(w).a, whole.cut(w).a)
+
+
+def test_shards_that_do_not_fit_are_refused(data):
+    with pytest.raises(DataError, match="at least one shard"):
+        ShardedRisk([])
+    with pytest.raises(DataError, match=r"same parameters; got lengths \[2, 3\]"):
+        ShardedRisk([FunctionRisk(lambda w: (0.0, 0.0 * w), n_params=n) for n in (2, 3)])
+    with pytest.raises(CapabilityError, match="append a constant feature"):
+        ShardedRisk.of(LinearRisk(*data, Hinge(), fit_intercept=True), 2)
+    with pytest.raises(ParameterError, match="`n_shards` must be between 1 and 24; got 25"):
+        ShardedRisk.of(LinearRisk(*data, Hinge()), 25)
+
+
+def test_problems_that_do_not_fit_are_refused(data):
+    with pytest.raises(CapabilityError, match="make it a ShardedRisk"):
+        minimize(LinearRisk(*data, Hinge()), L2(1.0), ProgressiveHedging())
+    with pytest.raises(CapabilityError, match="needs a convex risk"):
+        minimize(ShardedRisk.of(LinearRisk(*data, Ramp()), 2), L2(1.0), ProgressiveHedging())
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ({"c": -1.0}, "`c` must be positive"),
+        ({"relaxation": 0.0}, "`relaxation` must be between 0 and 2"),
+        ({"accuracy": 0.0}, "`accuracy` must be positive"),
+        ({"epsilon": -1.0}, "`epsilon` must be non-negative"),
+        ({"criterion": "any"}, "`criterion` must be"),
+    ],
+)
+def test_settings_outside_their_domain_are_refused(settings, rule):
+    with pytest.raises(ParameterError, match=rule):
+        ProgressiveHedging(**settings)
+
+
+def test_a_shard_that_overflows_ends_the_run(data):
+    broken = FunctionRisk(lambda w: (math.nan, w), n_params=3)
+    result = minimize(ShardedRisk([LinearRisk(*data, Hinge()), broken]), L2(1.0), ProgressiveHedging())
+    assert result.status is Status.NONFINITE
+
+
+def test_an_interrupt_inside_a_program_stops_the_run(data):
+    calls = []
+
+    def fun(w):
+        calls.append(w)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return float(np.abs(w - 1.0).sum()), np.sign(w - 1.0)
+
+    risk = ShardedRisk([LinearRisk(*data, Hinge()), FunctionRisk(fun, n_params=3, lower_bound=0.0)])
+    result = minimize(risk, L2(1e-3), ProgressiveHedging(), stop=Stop(gap_rel=0.0))
+    assert result.status is Status.STOPPED
+    assert len(calls) == 20
+
+
+def test_a_proximal_term_completes_the_square():
+    rng = np.random.default_rng(0)
+    center, tilt = rng.standard_normal((2, 4))
+    for reg in (L2(0.3), L2(0.3, center=rng.standard_normal(4), weights=rng.uniform(0.5, 2.0, 4))):
+        for tau in (0.0, 0.7):
+            proximal = Proximal.of(reg, center, tau, tilt)
+            w = rng.standard_normal(4)
+            by_hand = reg.value(w) + tilt @ w + 0.5 * tau * (w - center) @ (w - center)
+            assert proximal.value(w) == pytest.approx(by_hand)
+    with pytest.raises(ParameterError, match="`tau` must be non-negative"):
+        Proximal.of(L2(1.0), center, -1.0, tilt)
+    with pytest.raises(CapabilityError, match="leaves only L2"):
+        Proximal.of(KernelNorm(1.0, DenseGram(np.eye(4))), center, 1.0, tilt)

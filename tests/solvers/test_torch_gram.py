@@ -1,0 +1,51 @@
+"""The same code on torch tensors; on the processor, where a test can have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.kernel_problems import machine
+
+from undercut import DenseGram, KernelHedging, Status, Stop, minimize
+from undercut.errors import CapabilityError, DataError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_tensor_is_solved_as_an_array_is(dtype):
+    problem, stop = machine(n=150), Stop(gap_rel=1e-4, max_steps=5000)
+    array = minimize(*problem.parts(), KernelHedging(), stop=stop)
+    tensor = minimize(
+        *problem.parts(DenseGram(torch.tensor(problem.K, dtype=getattr(torch, dtype)))), KernelHedging(), stop=stop
+    )
+    assert tensor.status is Status.CONVERGED
+    assert isinstance(tensor.w, np.ndarray)
+    assert abs(tensor.n_steps - array.n_steps) <= 0.1 * array.n_steps
+    assert tensor.objective == pytest.approx(array.objective, rel=1e-4)
+    risk, reg = problem.parts()
+    assert risk.value(tensor.w) + reg.value(tensor.w) == pytest.approx(tensor.objective, rel=1e-6)
+    assert tensor.lower_bound <= array.objective * (1.0 + 1e-7)
+
+
+def test_a_warm_start_works_on_a_device():
+    problem = machine(n=100)
+    parts = problem.parts(DenseGram(torch.tensor(problem.K)))
+    first = minimize(*parts, KernelHedging(), stop=Stop(gap_rel=1e-5, max_steps=5000))
+    again = minimize(*parts, KernelHedging(), w0=first.w, stop=Stop(gap_rel=1e-4))
+    assert again.n_steps <= 0.2 * first.n_steps
+
+
+def test_exact_products_sum_in_double_precision():
+    K = torch.full((3000, 3000), 0.1, dtype=torch.float32)
+    gram = DenseGram(K, check=False)
+    exact = float(np.float32(0.1)) * 3000.0
+    assert float(gram.exact_product(torch.ones(3000, dtype=torch.float64))[0]) == pytest.approx(exact, rel=1e-14)
+
+
+def test_what_a_device_cannot_is_refused():
+    problem = machine()
+    with pytest.raises(CapabilityError, match="blocks need the Gram matrix in main memory"):
+        minimize(*problem.parts(DenseGram(torch.tensor(problem.K))), KernelHedging(blocks=2))
+    with pytest.raises(DataError, match="smallest eigenvalue is -1"):
+        DenseGram(torch.tensor([[1.0, 2.0], [2.0, 1.0]]))
