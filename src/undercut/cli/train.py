@@ -22,16 +22,21 @@ from undercut.trace import Result, Status, write_trace
 
 def train(
     file: Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")],
-    loss: Annotated[str | None, typer.Option(help=f"{', '.join(LOSSES)} [{DEFAULT_LOSS}]")] = None,
+    loss: Annotated[str | None, typer.Option(help=f"{', '.join(LOSSES)}; default {DEFAULT_LOSS}")] = None,
     measure: Annotated[
         str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
     ] = None,
     nu: Annotated[float | None, typer.Option(help="Detect novelty: the share of samples that may be novel")] = None,
-    lam: Annotated[float | None, typer.Option("--lambda", help="Lambda, with the loss averaged over samples")] = None,
-    penalty: Annotated[str | None, typer.Option(help="l2, l1 or elasticnet [l2]")] = None,
-    l1_ratio: Annotated[float | None, typer.Option(help="Share of l1 in elasticnet [0.5]")] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(
+            "--lambda", help="Lambda beside the mean loss; default 1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu"
+        ),
+    ] = None,
+    penalty: Annotated[str | None, typer.Option(help="l2, l1 or elasticnet; default l2")] = None,
+    l1_ratio: Annotated[float | None, typer.Option(help="Share of l1 in elasticnet; default 0.5")] = None,
     multi_class: Annotated[
-        str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic) [ovr]")
+        str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic); default ovr")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")] = Path("model.uc"),
     gap: Annotated[float, typer.Option(help="Stop at this gap relative to the objective")] = 1e-3,
@@ -45,15 +50,16 @@ def train(
     unlabelled: Annotated[
         Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")
     ] = None,
-    gamma: Annotated[float | None, typer.Option(help="With --unlabelled: what those samples count [1]")] = None,
+    gamma: Annotated[float | None, typer.Option(help="With --unlabelled: what those samples count; default 1")] = None,
     balance: Annotated[
-        str | None, typer.Option(help="With --unlabelled: labelled, a share of the last class, or none [labelled]")
+        str | None,
+        typer.Option(help="With --unlabelled: labelled (default), a share of the last class, or none"),
     ] = None,
     start: Annotated[Path | None, typer.Option(help="Continue from this model")] = None,
     n_features: Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")] = None,
     online: Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")] = False,
-    passes: Annotated[int | None, typer.Option(min=1, help="With --online: how often to read the file [1]")] = None,
-    chunk_rows: Annotated[int | None, typer.Option(min=1, help="With --online: samples at a time [10000]")] = None,
+    passes: Annotated[int | None, typer.Option(min=1, help="With --online: times to read the file; default 1")] = None,
+    chunk_rows: Annotated[int | None, typer.Option(min=1, help="With --online: rows at a time; default 10000")] = None,
     classes: Annotated[str | None, typer.Option(help="With --online: all labels, such as -1,1")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
