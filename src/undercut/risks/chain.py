@@ -25,12 +25,10 @@ from undercut.data.design import Design, as_design
 from undercut.data.sequences import label_codes, stack_sequences
 from undercut.errors import DataError, require
 from undercut.kernels import chain
-from undercut.risks.base import BatchedRisk, Risk
+from undercut.risks.base import BatchedRisk, Line, Risk
+from undercut.risks.chain_line import ChainLine
 from undercut.risks.checks import normalized_weights
-from undercut.risks.line import Point, minimize_convex
 from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
-
-LEAST_REACH = 1e-4
 
 
 class ChainLoss(ABC):
@@ -102,7 +100,6 @@ class ChainScores(ScoreFunction):
         self._slopes = np.empty(chains.n_scores)
         self._pairs = np.empty((len(chains.blocks), chains.n_labels, chains.n_labels))
         self._true_pairs = self._count_true_pairs()
-        self._reach = 1.0  # how far along its line the last search ended
 
     def _count_true_pairs(self) -> FloatArray:
         """The weighted numbers of transitions of the true labelings."""
@@ -127,21 +124,6 @@ class ChainScores(ScoreFunction):
             slopes.start[:] = slopes.emissions[self.chains.offsets[:-1]].sum(axis=0)
             slopes.end[:] = slopes.emissions[self.chains.offsets[1:] - 1].sum(axis=0)
         return Evaluation(value if math.isfinite(value) else math.inf, self._slopes)
-
-    @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        """As in ``ScoreFunction``, from where the last search ended: every trial is a dynamic program per sequence."""
-        unit = self._reach
-
-        def point(t: float) -> Point:
-            value, slopes, _ = self.evaluate(scores + (unit * t) * direction)
-            return Point(value, unit * float(slopes @ direction), math.nan)
-
-        best = unit * minimize_convex(point, unit * slope, unit**2 * curvature, accuracy=accuracy)
-        self._reach = min(max(best, LEAST_REACH), 1.0)
-        return best
 
     @abstractmethod
     def add_block(self, parts: Potentials, first: int, last: int, emissions: FloatArray, pairs: FloatArray) -> float:
@@ -215,6 +197,10 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         self.design: ChainDesign = design
         self.n_samples = design.chains.n_chains
         self.is_batched = True
+
+    @override
+    def along(self, w: FloatArray, direction: FloatArray) -> Line:
+        return ChainLine(self, self.design.matvec(w), self.design.matvec(direction))
 
     def unpack(self, w: FloatArray) -> ChainWeights:
         """The named parts of w."""
