@@ -20,7 +20,7 @@ from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
-from undercut.solvers import NonconvexBundle, Solver
+from undercut.solvers import LineSearchBundle, NonconvexBundle, Solver
 
 PLANES_BYTES = 2**30  # what the planes of a fit may take
 CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
@@ -46,8 +46,8 @@ class SequenceLabeler(LinearModel):
     lam : float
         Lambda, beside the mean loss of a sequence.
     solver : "auto", the name of a solver such as "lbfgs", or a ``Solver``
-        "auto" is ``NonconvexBundle(line_search="greedy")``: a bundle method that keeps the plane of every point of its
-        line search.
+        "auto" is ``LineSearchBundle()`` for "m3n" and ``NonconvexBundle(line_search="greedy")`` for "crf", with no more
+        planes than fit into a gigabyte.
     start, end, bias : bool
         Whether there are weights for the first label, the last one, and for every label everywhere.
     gap_rel : float
@@ -136,7 +136,7 @@ class SequenceLabeler(LinearModel):
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
             w0 = risk.design.pack(last[1])
-        result = self._minimize(risk, w0, solver=_bundle(risk.n_params) if self.solver == "auto" else None)
+        result = self._minimize(risk, w0, solver=_bundle(risk.loss, risk.n_params) if self.solver == "auto" else None)
         self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
         self.n_features_in_ = self.coef_.shape[1]
         self._report([result])
@@ -196,9 +196,12 @@ class SequenceLabeler(LinearModel):
         return chains, design.matvec(design.pack(self._weights())), sequences
 
 
-def _bundle(n_params: int) -> NonconvexBundle:
-    planes = PLANES_BYTES // (8 * n_params)
-    return NonconvexBundle(line_search="greedy", max_planes=min(max(planes, LEAST_PLANES), MOST_PLANES))
+def _bundle(loss: ChainLoss, n_params: int) -> Solver[Any, Any, Any]:
+    """What takes the least time: a search for one or two evaluations where they are smooth, else an exact one."""
+    planes = max(PLANES_BYTES // (8 * n_params), LEAST_PLANES)
+    if loss.is_smooth:
+        return NonconvexBundle(line_search="greedy", max_planes=min(planes, MOST_PLANES))
+    return LineSearchBundle(max_planes=planes)
 
 
 def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -33,6 +33,8 @@ from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
 
 class ChainLoss(ABC):
     """A loss of the scores of a sequence's labelings."""
+
+    is_smooth: ClassVar[bool] = False
 
     @abstractmethod
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
@@ -86,6 +88,8 @@ class CRF(ChainLoss):
     >>> round(risk.value(np.zeros(risk.n_params)) / math.log(2.0), 3), round(minimize(risk, L2(0.1)).objective, 3)
     (1.5, 0.313)
     """
+
+    is_smooth = True
 
     @override
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:

@@ -41,19 +41,25 @@ class ChainLine(ScoreLine):
 
     @override
     def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
-        unit, lowest = self.reach, math.inf
+        best = self._lowest(slope, curvature, max(accuracy, COARSE) if accuracy > 0.0 else 0.0)
+        if best == 0.0 and accuracy > 0.0:  # a kink at the start may look like a slope, and a rise like its end
+            best = self._lowest(slope, curvature, accuracy)
+        self.reach = min(max(best, LEAST_REACH), 1.0)
+        return best
+
+    def _lowest(self, slope: float, curvature: float, accuracy: float) -> float:
+        """The best trial of a search, which is remembered."""
+        unit, lowest, best = self.reach, math.inf, 0.0
 
         def point(x: float) -> Point:
-            nonlocal lowest
+            nonlocal lowest, best
             at = self._at(unit * x)
             total = at.value + slope * at.t + 0.5 * curvature * at.t**2
             if total < lowest:
-                lowest, self._known = total, at._replace(slopes=at.slopes.copy())
+                lowest, best, self._known = total, at.t, at._replace(slopes=at.slopes.copy())
             return Point(at.value, unit * float(at.slopes @ self.rise), math.nan)
 
-        coarse = max(accuracy, COARSE) if accuracy > 0.0 else 0.0
-        best = unit * minimize_convex(point, unit * slope, unit**2 * curvature, accuracy=coarse)
-        self.reach = min(max(best, LEAST_REACH), 1.0)
+        minimize_convex(point, unit * slope, unit**2 * curvature, accuracy=accuracy)
         return best
 
     @override
