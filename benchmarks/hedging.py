@@ -25,9 +25,8 @@ from matplotlib.figure import Figure
 from sklearn.svm import SVC
 
 from common import DataMissing, Table, data_path, load, print_machine, save_figure
-from undercut import DenseGram, GramRisk, KernelHedging, KernelNorm, Result, Stop, minimize
+from undercut import DenseGram, GramRisk, KernelHedging, KernelNorm, RbfKernel, Result, Stop, minimize
 from undercut.data import load_svmlight
-from undercut.estimators.kernel_classifier import _rbf
 
 DIVISIONS = (None, 16, 8, 4, 2, 1)
 TOLERANCES = (0.1, 0.03, 0.01, 0.001)
@@ -81,13 +80,11 @@ def machine(case: Case) -> tuple[np.ndarray, GramRisk, float]:
     X, y = samples(case.name)
     X, y = X[: case.n], y[: case.n]
     began = time.perf_counter()
-    gram = DenseGram.of(lambda A, B: _rbf(A, B, case.gamma, np.float32), X, check=False)
+    gram = DenseGram.of(RbfKernel(case.gamma, "float32"), X, check=False)
     return X, GramRisk(gram, y), time.perf_counter() - began
 
 
-def solve(
-    case: Case, solver: KernelHedging, gap: float = 1e-3, max_steps: int = 20_000, seconds: float = 300
-) -> Result:
+def solve(case: Case, solver: KernelHedging, gap: float = 1e-3, max_steps: int = 20_000) -> Result:
     _, risk, _ = machine(case)
     stop = Stop(gap_rel=gap, max_steps=max_steps, max_seconds=300)
     return minimize(risk, KernelNorm(case.lam, risk.gram), solver, stop=stop)

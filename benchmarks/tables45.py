@@ -7,7 +7,7 @@ risk is a mean over words, err the share of wrong letters.  Expected, beside the
 
 NRBMLS is ``NonconvexBundle``; ``LineSearchBundle`` searches along lines of scores, so that its evaluations, a plane
 each, come with further dynamic programs, which are counted too.  Both stop at a certified relative gap: 1e-3 in Table
-4.  In Table 5 it is 1e-2, because the paper's objectives can have no smaller one: at lambda = 5e-4 the optimum is proved
+4, and 1e-2 in Table 5, because the paper's objectives can have no smaller one: at lambda = 5e-4 the optimum is proved
 to be below 2.717, and the paper's 2.73 is 0.3 % above that at least.  The rivals have no bound, and stop where their
 objective is as close to ours.  SGD takes one word at a time, with the best of three first steps after one epoch.  Times
 are of all cores together, as the paper's are.  ``UNDERCUT_DATA`` names the folder that holds ``ocr/letter.data.gz``.

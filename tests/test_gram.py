@@ -40,7 +40,7 @@ def test_sums_are_in_double_precision_where_the_matrix_is_not():
 
 
 def test_a_matrix_is_made_of_tiles(X, monkeypatch):
-    monkeypatch.setattr("undercut.gram.TILE", 256 * 10 * 10)
+    monkeypatch.setattr("undercut.gram.SQUARE", 10)
     sizes = []
 
     def kernel(A, B):

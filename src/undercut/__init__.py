@@ -5,7 +5,8 @@
 Every convex fit returns a lower bound on the optimum and the gap to it.
 """
 
-from undercut.data.gram import GramFactor, LinearKernel, PolynomialKernel, RbfKernel
+from undercut.data.gram_factor import GramFactor
+from undercut.data.kernel_functions import LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
 from undercut.estimators import (
     KernelClassifier,
     LinearClassifier,
@@ -209,6 +210,7 @@ __all__ = [
     "ScoreRisk",
     "SequenceLabeler",
     "ShardedRisk",
+    "SigmoidKernel",
     "SmoothLoss",
     "Softmax",
     "Solver",

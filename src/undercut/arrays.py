@@ -4,7 +4,7 @@ A BLAS call on a short vector wakes its threads for longer than it computes, so 
 gives the threads back only for the large products that earn them.
 
 An array is NumPy's, or a torch tensor where the large matrix of a problem is one: its vectors then live on the same
-device.  Operators and sums are the same for both; what is not is in ``to_host``, ``beside`` and ``boxed``.
+device.  Operators and sums are the same for both; what is not is at the end of this file.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+from undercut.errors import CapabilityError
 
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -76,8 +78,8 @@ def spans(function: Callable[[int, int], None], size: int) -> None:
 
 
 def on_host(x: Any) -> bool:
-    """Whether x is a NumPy array."""
-    return isinstance(x, np.ndarray)
+    """Whether x is in main memory: NumPy's or SciPy's, not a tensor."""
+    return isinstance(x, np.ndarray) or not hasattr(x, "device")
 
 
 def to_host(x: Any) -> FloatArray:
@@ -94,6 +96,48 @@ def beside(v: Any, matrix: Any) -> Any:
     return torch.as_tensor(v, dtype=torch.float64, device=matrix.device)
 
 
+def on_device(x: Array, device: str) -> Any:
+    """A copy of x as a tensor on a device."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CapabilityError(f"device={device!r} needs torch: pip install torch") from error
+    try:
+        return torch.as_tensor(x, device=device)
+    except (AssertionError, RuntimeError) as error:
+        raise CapabilityError(f"device must be one that torch can use; got {device!r}: {error}") from error
+
+
 def boxed(x: Any, upper: Any) -> Any:
     """x clipped to ``[0, upper]``."""
     return np.clip(x, 0.0, upper) if on_host(x) else x.clamp(min=0.0).minimum(upper)
+
+
+def library(x: Any) -> Any:
+    """The library whose functions take x: NumPy or torch."""
+    if on_host(x):
+        return np
+    import torch
+
+    return torch
+
+
+def cast(x: Any, dtype: str) -> Any:
+    """x with entries of another type, itself if it has them already."""
+    return x.astype(dtype, copy=False) if on_host(x) else x.to(getattr(library(x), dtype))
+
+
+def empty_near(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An array to be filled, where x lives."""
+    return np.empty(shape, dtype) if on_host(x) else x.new_empty(shape, dtype=getattr(library(x), dtype))
+
+
+def free_bytes(x: Any) -> float:
+    """The memory that is left where x lives; infinite where nothing tells."""
+    if not on_host(x) and x.is_cuda:
+        return float(library(x).cuda.mem_get_info(x.device)[0])
+    with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:
+        return 1024.0 * int(next(line for line in file if line.startswith("MemAvailable")).split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    return np.inf

@@ -7,23 +7,35 @@ product and never holds more than a tile.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray, beside, each, on_host, one_thread, spans, to_host
+from undercut.arrays import (
+    Array,
+    FloatArray,
+    beside,
+    each,
+    empty_near,
+    free_bytes,
+    on_host,
+    one_thread,
+    spans,
+    to_host,
+)
 from undercut.errors import DataError, require
 from undercut.kernels.gram import add_rows, gather
 
 Kernel: TypeAlias = Callable[[Any, Any], Any]
 
 TILE = 64 * 2**20  # bytes
+SQUARE, DEVICE_SQUARE = 512, 4096  # samples by samples at a time: what a cache holds, and what keeps a device busy
+FEW = 0.25  # share of the rows up to which a device multiplies by copies of them
 SYMMETRIC = 1e-6  # what K may differ from its transpose, relative to its largest entry
 DEFINITE = 1e-6  # how negative an eigenvalue may be, relative to the largest
 EXACT_EIGENVALUES = 500  # samples up to which they are cheap
@@ -86,21 +98,24 @@ class DenseGram(Gram):
     def of(
         cls, kernel: Kernel, X: Any, dtype: Any = np.float32, *, max_bytes: float | None = None, check: bool = True
     ) -> DenseGram:
-        """The matrix ``kernel(X, X)``, tile by tile; refused before it is begun if memory does not suffice.
+        """The matrix ``kernel(X, X)`` where X is, tile by tile; refused before it is begun if memory does not suffice.
 
         >>> DenseGram.of(lambda X, Z: X @ Z.T, np.eye(2)).K
         array([[1., 0.],
                [0., 1.]], dtype=float32)
         """
-        n = X.shape[0]
-        check_memory(f"the Gram matrix of {n} samples", n, n, np.dtype(dtype).itemsize, max_bytes)
-        K = np.empty((n, n), dtype=dtype)
-        tile = max(1, int((TILE / 256) ** 0.5))  # what a cache holds
+        n, dtype = X.shape[0], np.dtype(dtype)
+        have = free_bytes(X) if max_bytes is None else max_bytes
+        check_memory(f"the Gram matrix of {n} samples", n, n, dtype.itemsize, have)
+        K = empty_near(X, (n, n), dtype.name)
+        tile = SQUARE if on_host(X) else DEVICE_SQUARE
 
         def fill(corner: tuple[int, int]) -> None:
             rows, columns = (slice(low, low + tile) for low in corner)
-            K[rows, columns] = kernel(X[rows], X[columns])
-            K[columns, rows] = K[rows, columns].T
+            part = kernel(X[rows], X[columns])
+            if rows == columns:
+                part = 0.5 * (part + part.T)
+            K[rows, columns], K[columns, rows] = part, part.T
 
         with one_thread():
             each(fill, [(low, left) for low in range(0, n, tile) for left in range(0, low + 1, tile)])
@@ -109,7 +124,7 @@ class DenseGram(Gram):
     @override
     def product(self, v: Any) -> Any:
         if not on_host(self.K):
-            return (self.K @ v.to(self.K.dtype)).to(v.dtype)
+            return self._near_rows.product(v.to(self.K.dtype)).to(v.dtype)
         out, rows = np.zeros(self.n_samples), np.flatnonzero(v)
         if rows.size:
             spans(lambda low, high: add_rows(self.K, rows, v, out, low, high), self.n_samples)
@@ -117,12 +132,15 @@ class DenseGram(Gram):
 
     @override
     def exact_product(self, v: Any) -> Any:
-        if on_host(self.K) or self.K.dtype == v.dtype:
+        if on_host(self.K):
             return self.product(v)
-        out, tile = v.clone(), max(1, 4 * TILE // self.n_samples)  # a device has room for more
-        for low in range(0, self.n_samples, tile):
-            out[low : low + tile] = self.K[low : low + tile].to(v.dtype) @ v
-        return out
+        rows, tile = v.nonzero()[:, 0].unique(), max(1, 4 * TILE // self.n_samples)  # a device has room for more
+        parts = [rows[low : low + tile] for low in range(0, len(rows), tile)]
+        return sum((self.K[part].to(v.dtype).T @ v[part] for part in parts), start=0.0 * v)
+
+    @cached_property
+    def _near_rows(self) -> NearRows:
+        return NearRows(self.K)
 
     @override
     def block(self, rows: Array) -> Array:
@@ -147,6 +165,47 @@ class DenseGram(Gram):
                 f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {smallest:.6g} or less, "
                 "the problem is not convex and has no certificate: use another kernel, or add to its diagonal"
             )
+
+
+class NearRows:
+    """Rows of a matrix on a device that were needed lately, side by side.
+
+    A device reads a whole matrix faster than rows here and there, and copies of the few rows that matter faster still.
+    """
+
+    def __init__(self, K: Any) -> None:
+        self.K = K
+        room = 0.5 * free_bytes(K) / (K.itemsize * K.shape[1])
+        self.copies = K.new_empty((int(min(FEW * K.shape[0], room)), K.shape[1]))
+        self.rows = K.new_empty(len(self.copies)).long()  # of which the first ``count`` are copied
+        self.is_near = K.new_empty(K.shape[0]).bool()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.count = 0
+        self.is_near[:] = False
+
+    def product(self, v: Any) -> Any:
+        """``K v``, by the rows where v is not zero if they are few."""
+        support = v.nonzero()[:, 0]
+        if len(support) > len(self.copies):
+            return self.K @ v
+        if self.count > 2 * len(support):
+            self._forget()
+        missing = support[~self.is_near[support]]
+        if self.count + len(missing) > len(self.copies):
+            self._forget()
+            missing = support
+        self._copy(missing)
+        return v[self.rows[: self.count]] @ self.copies[: self.count]
+
+    def _copy(self, missing: Any) -> None:
+        begin, self.count = self.count, self.count + len(missing)
+        for low in range(0, len(missing), DEVICE_SQUARE):
+            part = missing[low : low + DEVICE_SQUARE]
+            self.copies[begin + low : begin + low + len(part)] = self.K[part]
+        self.rows[begin : self.count] = missing
+        self.is_near[missing] = True
 
 
 class TiledGram(Gram):
@@ -181,20 +240,12 @@ class TiledGram(Gram):
 
 def check_memory(what: str, n_rows: int, n_columns: int, itemsize: int, max_bytes: float | None = None) -> None:
     """Refuse a matrix that does not fit, before it is allocated."""
-    need, have = float(n_rows) * n_columns * itemsize, _available_bytes() if max_bytes is None else max_bytes
+    need, have = float(n_rows) * n_columns * itemsize, free_bytes(None) if max_bytes is None else max_bytes
     if need > have:
         raise DataError(
             f"{what} needs {need / 2**30:.3g} GiB, and {have / 2**30:.3g} GiB are available: use float32, fewer "
             "samples, or a TiledGram, which computes it anew for every product, with every sample a scenario"
         )
-
-
-def _available_bytes() -> float:
-    with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:
-        return 1024.0 * int(next(line for line in file if line.startswith("MemAvailable")).split()[1])
-    with suppress(AttributeError, OSError, ValueError):
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    return np.inf
 
 
 def _extreme_eigenvalues(gram: Gram) -> tuple[float, float]:

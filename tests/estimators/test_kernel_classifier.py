@@ -45,7 +45,12 @@ def within_the_gap(estimator):
 
 
 @parametrize_with_checks(
-    [KernelClassifier(), KernelClassifier(solver="hedging"), KernelClassifier(kernel="linear")],
+    [
+        KernelClassifier(),
+        KernelClassifier(solver="hedging"),
+        KernelClassifier(solver="bundle"),
+        KernelClassifier(kernel="linear"),
+    ],
     expected_failed_checks=within_the_gap,
 )
 def test_passes_the_checks_of_scikit_learn(estimator, check):
@@ -89,7 +94,7 @@ def test_a_sample_with_weight_two_is_there_twice(cancer):
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["descent", "hedging", KernelHedging(), KernelHedging(blocks=3)])
+@pytest.mark.parametrize("solver", ["descent", "hedging", "bundle", KernelHedging(), KernelHedging(blocks=3)])
 def test_every_solver_reaches_the_same_certified_optimum(cancer, solver):
     X, y = cancer
     best = KernelClassifier(**TIGHT).fit(X, y)
@@ -98,6 +103,16 @@ def test_every_solver_reaches_the_same_certified_optimum(cancer, solver):
     assert model.gap_ <= 1e-3 * model.objective_
     assert model.lower_bound_ <= best.objective_
     assert model.objective_ >= best.lower_bound_
+
+
+def test_the_bundle_method_finds_the_same_function(cancer, iris):
+    for X, y in (cancer, iris):
+        machine, bundle = (KernelClassifier(solver=solver, **TIGHT).fit(X, y) for solver in ("descent", "bundle"))
+        np.testing.assert_allclose(bundle.decision_function(X), machine.decision_function(X), atol=5e-3)
+        assert bundle.objective_ == pytest.approx(machine.objective_, rel=1e-6)
+    again = bundle.set_params(warm_start=True).fit(*iris)
+    for result in again.result_:
+        assert result.trace[0].objective <= result.objective * (1.0 + 1e-6)
 
 
 def test_several_classes_are_fitted_one_against_the_rest(iris):

@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 from tests.kernel_problems import machine
 
-from undercut import DenseGram, KernelHedging, Status, Stop, minimize
+from undercut import (
+    DenseGram,
+    KernelClassifier,
+    KernelHedging,
+    LinearKernel,
+    PolynomialKernel,
+    RbfKernel,
+    SigmoidKernel,
+    Status,
+    Stop,
+    minimize,
+)
 from undercut.errors import CapabilityError, DataError
+from undercut.gram import FEW, NearRows
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -49,3 +61,37 @@ def test_what_a_device_cannot_is_refused():
         minimize(*problem.parts(DenseGram(torch.tensor(problem.K))), KernelHedging(blocks=2))
     with pytest.raises(DataError, match="smallest eigenvalue is -1"):
         DenseGram(torch.tensor([[1.0, 2.0], [2.0, 1.0]]))
+
+
+@pytest.mark.parametrize("kernel", [LinearKernel(), PolynomialKernel(2), RbfKernel(0.3), SigmoidKernel(0.1)])
+def test_a_gram_matrix_is_made_where_its_samples_are(kernel):
+    X = np.random.default_rng(0).standard_normal((70, 4))
+    made = DenseGram.of(kernel, torch.tensor(X), np.float64, check=False).K
+    assert isinstance(made, torch.Tensor)
+    np.testing.assert_allclose(made.numpy(), kernel(X, X), atol=1e-13)
+
+
+def test_products_by_near_rows_are_products():
+    rng = np.random.default_rng(0)
+    K = torch.tensor(rng.standard_normal((200, 200)))
+    K = K + K.T
+    near = NearRows(K)
+    for size in (10, 30, 30, 0, 5, 49, 50, 51, 200, 2, 40, 40):
+        v = torch.zeros(200, dtype=torch.float64)
+        v[torch.tensor(rng.choice(200, size, replace=False))] = torch.tensor(rng.standard_normal(size))
+        torch.testing.assert_close(near.product(v), K @ v)
+        assert near.count <= FEW * 200
+
+
+def test_the_classifier_works_on_a_device():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    y = np.where(np.linalg.norm(X, axis=1) > 1.5, "far", "near")
+    here, there = KernelClassifier().fit(X, y), KernelClassifier(device="cpu").fit(X, y)
+    assert there.gap_ <= 1e-3 * there.objective_
+    assert here.lower_bound_ <= there.objective_
+    assert np.mean(here.predict(X) == there.predict(X)) >= 0.98
+    with pytest.raises(CapabilityError, match="blocks need the Gram matrix in main memory"):
+        KernelClassifier(device="cpu", solver="descent").fit(X, y)
+    with pytest.raises(CapabilityError, match="device must be one that torch can use; got 'tpu9'"):
+        KernelClassifier(device="tpu9").fit(X, y)

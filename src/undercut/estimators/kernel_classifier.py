@@ -10,22 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from undercut.arrays import Array, FloatArray
+from undercut.arrays import Array, FloatArray, on_device
+from undercut.data.gram_factor import GramFactor
+from undercut.data.kernel_functions import Dtype, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
 from undercut.errors import DataError, ModelFileError
 from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.linear_model import Fit, LinearModel, live_progress, warn_unless
-from undercut.gram import DenseGram, Gram, TiledGram
-from undercut.regularizers import KernelNorm
-from undercut.risks import GramRisk
-from undercut.solvers import KernelHedging, Stop, minimize
+from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.gram import DenseGram, Gram, Kernel, TiledGram
+from undercut.losses import Hinge
+from undercut.regularizers import L2, KernelNorm
+from undercut.risks import GramRisk, LinearRisk
+from undercut.solvers import KernelHedging
 from undercut.trace import Status
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
+SOLVERS = ("auto", "descent", "hedging", "bundle")
 CONVEX_KERNELS = {"linear", "rbf"}  # positive semidefinite whatever their settings
 DOUBLE = 4000  # samples up to which the Gram matrix is stored in double precision
 BLOCKS, BLOCK_SAMPLES = 8, 100  # how many blocks, of how many samples at least
@@ -47,11 +50,16 @@ class KernelClassifier(ClassifierBase):
     kernel : "linear", "poly", "rbf", "sigmoid", "precomputed", or a function ``kernel(X, Z)``
         A kernel must be positive semidefinite; one that is not is refused with its eigenvalue.
     degree, gamma, coef0 : of the named kernels, as in ``SVC``
-    solver : "descent", "hedging", or a ``KernelHedging``
-        Pairwise coordinate descent on the whole problem, or progressive hedging over blocks of samples.
+    solver : "auto", "descent", "hedging", "bundle", or a ``KernelHedging``
+        "descent" is pairwise coordinate descent on the whole problem.  "hedging" is progressive hedging: over blocks of
+        samples, or over single ones where there is a device or the Gram matrix is not stored.  "bundle" is the bundle
+        method on a Cholesky factor of the Gram matrix; ``dual_coef_`` then expands f in independent samples, whatever
+        their margin.  "auto" is "descent" where that is possible, else "hedging".
     store_gram : bool
         Whether to keep the Gram matrix; otherwise it is computed anew for every product, which takes far longer but
-        hardly any memory, and every sample is a scenario of progressive hedging.
+        hardly any memory.
+    device : str or None
+        Where the Gram matrix is kept, such as "cuda"; needs torch.  None is main memory.
     fit_intercept : bool
     class_weight : dict, "balanced" or None
     gap_rel : float
@@ -88,11 +96,12 @@ class KernelClassifier(ClassifierBase):
         **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name not in ("loss", "lam")},
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
-        "degree": [Interval(Integral, 0, None, closed="left")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "solver": [StrOptions({"descent", "hedging"}), KernelHedging],
+        "solver": [StrOptions(set(SOLVERS)), KernelHedging],
         "store_gram": ["boolean"],
+        "device": [str, None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -104,8 +113,9 @@ class KernelClassifier(ClassifierBase):
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
-        solver: str | KernelHedging = "descent",
+        solver: str | KernelHedging = "auto",
         store_gram: bool = True,
+        device: str | None = None,
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         gap_rel: float = 1e-3,
@@ -122,6 +132,7 @@ class KernelClassifier(ClassifierBase):
         self.coef0 = coef0
         self.solver = solver
         self.store_gram = store_gram
+        self.device = device
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.gap_rel = gap_rel
@@ -142,54 +153,74 @@ class KernelClassifier(ClassifierBase):
             raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
         weight = self._weights(X, y, codes, sample_weight)
         gram = self._gram(X)
+        solve = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
+        lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
         fits: list[Fit] = []
         for at, code in enumerate(self._positives(self.classes_.size)):
+            target, w0 = np.where(codes == code, 1.0, -1.0), None if last is None else last[at]
             title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
-            interrupted = any(fit.result.status is Status.STOPPED for fit in fits)
-            risk = GramRisk(gram, np.where(codes == code, 1.0, -1.0), weight, self.fit_intercept)
-            lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
-            fits.append(self._solve_machine(risk, lam, None if last is None else last[at], title, brief=interrupted))
+            brief = any(fit.result.status is Status.STOPPED for fit in fits)
+            fits.append(solve(target, weight, lam, w0, title=title, brief=brief))
         self._set_machines(X, codes, fits)
         self._report([fit.result for fit in fits])
         return self
 
-    def _solve_machine(self, risk: GramRisk, lam: float, w0: FloatArray | None, title: str, *, brief: bool) -> Fit:
-        """One class against the rest."""
-        max_steps = 1 if brief else self.max_steps
-        stop = Stop(gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=self.max_seconds or np.inf)
-        with live_progress(title, self.verbose) as callbacks:
-            result = minimize(
-                risk, KernelNorm(lam, risk.gram), self._solver(risk), w0=w0, stop=stop, callbacks=callbacks
-            )
-        warn_unless(result, {Status.CONVERGED}, title)
+    def _by_hedging(
+        self, gram: Gram, y: FloatArray, weight: Array | None, lam: float, w0: FloatArray | None, **run: Any
+    ) -> Fit:
+        """One class against the rest, over the coefficients of f."""
+        risk = GramRisk(gram, y, weight, self.fit_intercept)
+        result = self._minimize(risk, w0, reg=KernelNorm(lam, gram), solver=self._solver(gram), **run)
         return Fit(result.w, risk.intercept(result.w), result)
 
-    def _solver(self, risk: GramRisk) -> KernelHedging:
+    def _by_bundle(self, gram: Gram) -> Callable[..., Fit]:
+        """The same over coordinates in which the norm of f is the plain one."""
+        factor = GramFactor(gram.block(np.arange(gram.n_samples)))
+
+        def solve(y: FloatArray, weight: Array | None, lam: float, w0: FloatArray | None, **run: Any) -> Fit:
+            risk = LinearRisk(factor.features, y, Hinge(), weight, self.fit_intercept)
+            start = None if w0 is None else factor.features.T @ w0
+            result = self._minimize(risk, start, reg=L2(lam), solver="auto", **run)
+            return Fit(factor.coefficients(result.w), risk.intercept(result.w), result)
+
+        return solve
+
+    def _solver(self, gram: Gram) -> KernelHedging:
         if isinstance(self.solver, KernelHedging):
             return self.solver
-        if not self.store_gram:
+        by_samples = self.device is not None or not self.store_gram
+        if by_samples and self.solver != "descent":
             return KernelHedging()
-        few = max(1, min(BLOCKS, risk.n_params // BLOCK_SAMPLES))
-        return KernelHedging(blocks=1 if self.solver == "descent" else few)
+        few = max(1, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES))
+        return KernelHedging(blocks=few if self.solver == "hedging" else 1)
 
     def _gram(self, X: Any) -> Gram:
         """The Gram matrix of the training samples; refused if it does not fit, or is none."""
         if self.kernel == "precomputed":
-            return DenseGram(X.toarray() if sp.issparse(X) else X)
+            return DenseGram(self._placed(X))
         self._gamma = _gamma(self.gamma, X)
         if not self.store_gram:
-            return TiledGram(self._kernel, X)
-        dtype = np.float64 if X.shape[0] <= DOUBLE else np.float32
-        return DenseGram.of(partial(self._kernel, dtype=dtype), X, dtype, check=self.kernel not in CONVEX_KERNELS)
+            return TiledGram(self._kernel(), X)
+        dtype: Dtype = "float64" if X.shape[0] <= DOUBLE else "float32"
+        return DenseGram.of(self._kernel(dtype), self._placed(X), dtype, check=self.kernel not in CONVEX_KERNELS)
 
-    def _kernel(self, X: Any, Z: Any, dtype: Any = np.float64) -> Array:
-        """The matrix of all ``k(x, z)``; ``dtype`` is what it need not be more accurate than."""
-        if self.kernel == "rbf":
-            return _rbf(X, Z, self._gamma, dtype)
+    def _placed(self, X: Any) -> Any:
+        """X where its Gram matrix is to be; a device, and a matrix that is one already, take dense ones only."""
+        if sp.issparse(X) and (self.kernel == "precomputed" or self.device is not None):
+            X = X.toarray()
+        return X if self.device is None else on_device(X, self.device)
+
+    def _kernel(self, dtype: Dtype = "float64") -> Kernel:
+        """The function of all ``k(x, z)``; ``dtype`` is what it need not be more accurate than."""
         if callable(self.kernel):
-            return np.asarray(self.kernel(X, Z))
-        named = partial(pairwise_kernels, metric=self.kernel, filter_params=True)
-        return np.asarray(named(X, Z, gamma=self._gamma, degree=self.degree, coef0=self.coef0))
+            return self.kernel
+        kernels: dict[str, Callable[[], Kernel]] = {
+            "linear": LinearKernel,
+            "poly": partial(PolynomialKernel, self.degree, self._gamma, self.coef0),
+            "rbf": partial(RbfKernel, self._gamma, dtype),
+            "sigmoid": partial(SigmoidKernel, self._gamma, self.coef0),
+        }
+        return kernels[self.kernel]()
 
     def _last_fit(self, y: Array) -> FloatArray | None:
         """The coefficients of all samples in the last fit, if it had the same classes and as many samples."""
@@ -221,7 +252,7 @@ class KernelClassifier(ClassifierBase):
         if self.kernel == "precomputed":
             K = X[:, self.support_]
         elif self.support_.size:
-            K = self._kernel(X, self.support_vectors_)
+            K = np.asarray(self._kernel()(X, self.support_vectors_))
         else:
             K = np.zeros((X.shape[0], 0))
         return np.asarray(K @ self.dual_coef_.T)
@@ -276,19 +307,3 @@ def _gamma(gamma: float | str, X: Any) -> float:
         return 1.0 / X.shape[1]
     variance = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()
     return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
-
-
-def _rbf(X: Any, Z: Any, gamma: float, dtype: Any = np.float64) -> Array:
-    """``exp(-gamma |x - z|^2)``; distances in double precision, as they are differences of large numbers."""
-    X, Z = X.astype(np.float64), Z.astype(np.float64)
-    norms = [np.asarray(V.multiply(V).sum(axis=1) if sp.issparse(V) else np.einsum("ij,ij->i", V, V)) for V in (X, Z)]
-    K = X @ Z.T
-    K = np.asarray(K.toarray() if sp.issparse(K) else K)
-    K *= -2.0
-    K += norms[0].reshape(-1, 1)
-    K += norms[1].reshape(1, -1)
-    np.maximum(K, 0.0, out=K)
-    K *= -gamma
-    K = K.astype(dtype, copy=False)
-    with np.errstate(under="ignore"):
-        return np.exp(K, out=K)

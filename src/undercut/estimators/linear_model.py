@@ -135,6 +135,7 @@ class LinearModel(BaseEstimator):
         title: str = "",
         *,
         solver: Any = None,
+        reg: Regularizer | None = None,
         brief: bool = False,
         gap_abs: float = 0.0,
     ) -> Result:
@@ -145,8 +146,9 @@ class LinearModel(BaseEstimator):
         max_steps = 1 if brief else self.max_steps
         max_seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=max_steps, max_seconds=max_seconds)
+        reg, solver = reg or self._regularizer(), solver or self.solver
         with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, self._regularizer(), solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
+            result = minimize(risk, reg, solver, w0=w0, stop=stop, callbacks=callbacks)
         warn_unless(result, {Status.CONVERGED}, title)
         return result
 

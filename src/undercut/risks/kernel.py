@@ -8,8 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.arrays import FloatArray
-from undercut.data.gram import KERNELS, GramFactor, Kernel
+from undercut.data.gram_factor import GramFactor
+from undercut.data.kernel_functions import KERNELS
 from undercut.errors import ParameterError
+from undercut.gram import Kernel
 from undercut.losses import Loss
 from undercut.risks.linear import LinearRisk
 

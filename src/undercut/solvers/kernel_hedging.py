@@ -123,7 +123,9 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         totals = scenarios.totals(pull.coef) * risk.fit_intercept
 
         # 2. The mean follows the scenarios, and the prices their dissent.
-        residuals = None if alone else agreed.residuals(pull, totals, c, self.intercept_weight, rho)
+        due = is_due(last.step + 1, state.certified)
+        asked = not alone and (due or self.epsilon > 0.0)
+        residuals = agreed.residuals(pull, totals, c, self.intercept_weight, rho) if asked else None
         moved = replace(
             state,
             pull=pull,
@@ -134,7 +136,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         )
 
         # 3. Now and then: what is known of the optimum, and whether c balances the residuals.
-        if not is_due(last.step + 1, state.certified):
+        if not due:
             return moved
         if self.adaptive and residuals is not None:
             moved = replace(moved, c=balanced(c, residuals, scenarios.n_scenarios, last.step + 1))

@@ -1,4 +1,4 @@
-"""Kernels, and the Gram matrix K as features: ``K = F F'``.
+"""The Gram matrix K as features: ``K = F F'``.
 
 A function ``f = sum_j beta_j k(x_j, .)`` takes the values ``K beta`` on the samples and has the squared norm
 ``beta' K beta``.  With ``w = F' beta`` these are ``F w`` and ``|w|^2``: in the coordinates w a problem about f is a
@@ -7,86 +7,15 @@ problem about a linear model, whatever the rank of K.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
-from scipy.spatial.distance import cdist
 
 from undercut.arrays import Array, FloatArray
-from undercut.errors import DataError, require
-
-Kernel: TypeAlias = Callable[[Any, Any], Any]
-
-
-@dataclass(frozen=True)
-class LinearKernel:
-    """``k(x, z) = <x, z>``.
-
-    >>> LinearKernel()(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
-    array([[4.]])
-    """
-
-    def __call__(self, X: Any, Z: Any) -> FloatArray:
-        return _products(X, Z)
-
-
-@dataclass(frozen=True)
-class PolynomialKernel:
-    """``k(x, z) = (gamma <x, z> + shift)^degree``.
-
-    >>> PolynomialKernel(degree=2)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
-    array([[25.]])
-    """
-
-    degree: int = 3
-    gamma: float = 1.0
-    shift: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self.degree >= 1 and self.degree == int(self.degree), "`degree` must be 1, 2, ...", self.degree)
-        require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
-        require(self.shift >= 0.0, "`shift` must be non-negative", self.shift)
-
-    def __call__(self, X: Any, Z: Any) -> FloatArray:
-        return np.asarray((self.gamma * _products(X, Z) + self.shift) ** self.degree)
-
-
-@dataclass(frozen=True)
-class RbfKernel:
-    """``k(x, z) = exp(-gamma |x - z|^2)``.
-
-    >>> RbfKernel(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
-    array([[1.    , 0.1353]])
-    """
-
-    gamma: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
-
-    def __call__(self, X: Any, Z: Any) -> FloatArray:
-        with np.errstate(under="ignore"):
-            return np.asarray(np.exp(-self.gamma * _squared_distances(X, Z)))
-
-
-KERNELS: dict[str, Kernel] = {"linear": LinearKernel(), "polynomial": PolynomialKernel(), "rbf": RbfKernel()}
-
-
-def _products(X: Any, Z: Any) -> FloatArray:
-    products = X @ Z.T
-    return np.asarray(products.toarray() if sp.issparse(products) else products, dtype=np.float64)
-
-
-def _squared_distances(X: Any, Z: Any) -> FloatArray:
-    if not (sp.issparse(X) or sp.issparse(Z)):
-        return np.asarray(cdist(X, Z, "sqeuclidean"))
-    norms = [np.asarray(V.multiply(V).sum(axis=1), dtype=np.float64).reshape(-1) for V in (X, Z)]
-    return np.maximum(norms[0][:, None] + norms[1] - 2.0 * _products(X, Z), 0.0)
+from undercut.errors import DataError
 
 
 class GramFactor:
