@@ -72,7 +72,7 @@ def test_a_fit_goes_on_from_a_saved_one(files, undercut):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--gamma", 2), "--gamma needs --unlabelled"),
+        (("--gamma", 2), "--gamma needs --kernel or --unlabelled"),
         (("--balance", "labelled"), "--balance needs --unlabelled"),
         (("--unlabelled", "more.svm", "--loss", "ramp"), "goes with the hinge loss"),
         (("--unlabelled", "more.svm", "--gamma", -1), "'gamma'"),

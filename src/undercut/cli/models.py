@@ -5,6 +5,7 @@
 | ``--unlabelled FILE`` | ``TransductiveClassifier`` |
 | ``--measure f1`` | ``MultivariateClassifier`` |
 | ``--nu 0.1`` | ``NoveltyDetector`` |
+| ``--kernel rbf`` | ``KernelClassifier`` |
 | ``--loss ndcg@10`` | ``Ranker`` |
 | ``--loss hinge`` | ``LinearClassifier`` |
 | ``--loss squared`` | ``LinearRegressor`` |
@@ -25,6 +26,7 @@ from undercut.cli.report import labels
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import (
+    KernelClassifier,
     LinearClassifier,
     LinearRegressor,
     MultivariateClassifier,
@@ -45,6 +47,7 @@ class Choice:
     loss: str | None
     measure: str | None
     nu: float | None
+    kernel: str | None
     unlabelled: Path | None
     balance: str | None
     settings: dict[str, Any]  # what every estimator takes
@@ -61,6 +64,8 @@ class Choice:
                 raise ParameterError(f"--{OPTIONS[name]} is not for {kind.__name__}: drop it; got {value}")
         if self.balance is not None and kind is not TransductiveClassifier:
             raise ParameterError("--balance needs --unlabelled: drop it")
+        if kind is KernelClassifier and "lam" in self.settings:
+            raise ParameterError("--lambda is not for --kernel: use --C, which is 1 / (samples * lambda)")
         given = {name: value for name, value in self.extras.items() if value is not None}
         try:
             model = kind(**own, **self.settings, **given)
@@ -71,18 +76,20 @@ class Choice:
 
     def _kind(self) -> tuple[Any, dict[str, Any]]:
         """The class, and the parameter that chose it."""
-        chosen = {"loss": self.loss, "measure": self.measure, "nu": self.nu}
+        chosen = {"loss": self.loss, "measure": self.measure, "nu": self.nu, "kernel": self.kernel}
         named = [name for name, value in chosen.items() if value is not None]
         if len(named) > 1:
             raise ParameterError(f"--{named[0]} and --{named[1]} exclude each other: give one of them")
         if self.unlabelled is not None:
-            if self.measure or self.nu is not None or self.loss not in (None, "hinge"):
+            if named and (named != ["loss"] or self.loss != "hinge"):
                 raise ParameterError(f"--unlabelled goes with the hinge loss; got --{named[0]} {chosen[named[0]]}")
             return TransductiveClassifier, {"balance": self._balance()}
         if self.measure is not None:
             return MultivariateClassifier, {"measure": self.measure}
         if self.nu is not None:
             return NoveltyDetector, {"nu": self.nu}
+        if self.kernel is not None:
+            return KernelClassifier, {"kernel": self.kernel}
         return self._by_loss(self.loss or DEFAULT_LOSS)
 
     def _balance(self) -> str | float | None:
@@ -114,7 +121,18 @@ OPTIONS = {  # by the parameter they set
     "l1_ratio": "l1-ratio",
     "multi_class": "multi-class",
     "gamma": "gamma",
+    "C": "C",
+    "degree": "degree",
+    "coef0": "coef0",
+    "device": "device",
 }
+
+
+def number_or_word(text: str | None) -> float | str | None:
+    """What an option says that takes both."""
+    with suppress(TypeError, ValueError):
+        return float(text)  # type: ignore[arg-type]
+    return text
 
 
 def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: Path | None) -> None:

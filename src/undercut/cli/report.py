@@ -47,7 +47,9 @@ def describe_fit(model: Any, results: list[Result], output: Path) -> None:
 
 
 def _sparsity(model: Any) -> list[tuple[str, str]]:
-    """How many coefficients are left, where the penalty makes zeros."""
+    """How many coefficients are left, where the penalty or the loss makes zeros."""
+    if hasattr(model, "n_support_"):
+        return [("support vectors", f"{model.support_.size} of {model._n_fitted} samples")]
     if getattr(model, "penalty", "l2") == "l2":
         return []
     return [("coefficients", f"{np.count_nonzero(model.coef_)} of {model.coef_.size} are not zero")]

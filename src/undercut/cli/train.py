@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.models import DEFAULT_LOSS, LOSSES, Choice, fit
+from undercut.cli.models import DEFAULT_LOSS, LOSSES, Choice, fit, number_or_word
 from undercut.cli.report import describe_fit
 from undercut.cli.stream import train_online
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import load_model, save_model
+from undercut.estimators.kernel_classifier import KERNELS
+from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
 from undercut.online import ONLINE_SOLVERS
 from undercut.solvers import SOLVERS
 from undercut.trace import Result, Status, write_trace
@@ -27,6 +29,17 @@ def train(
         str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
     ] = None,
     nu: Annotated[float | None, typer.Option(help="Detect novelty: the share of samples that may be novel")] = None,
+    kernel: Annotated[str | None, typer.Option(help=f"{', '.join(KERNELS)}: a kernel machine, hinge loss")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="With --kernel, in place of lambda; default 1")] = None,
+    gamma: Annotated[
+        str | None,
+        typer.Option(
+            help="With --kernel: scale (default), auto or a number; with --unlabelled: what those samples count"
+        ),
+    ] = None,
+    degree: Annotated[int | None, typer.Option(help="Of the poly kernel; default 3")] = None,
+    coef0: Annotated[float | None, typer.Option(help="Of the poly and sigmoid kernels; default 0")] = None,
+    device: Annotated[str | None, typer.Option(help="With --kernel: where the Gram matrix is, such as cuda")] = None,
     lam: Annotated[
         float | None,
         typer.Option(
@@ -41,7 +54,11 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")] = Path("model.uc"),
     gap: Annotated[float, typer.Option(help="Stop at this gap relative to the objective")] = 1e-3,
     solver: Annotated[
-        str, typer.Option(help=f"auto, {', '.join(SOLVERS)}; with --online {', '.join(ONLINE_SOLVERS)}")
+        str,
+        typer.Option(
+            help=f"auto, {', '.join(SOLVERS)}; with --kernel {', '.join(KERNEL_SOLVERS)}; "
+            f"with --online {', '.join(ONLINE_SOLVERS)}"
+        ),
     ] = "auto",
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not penalized")] = True,
     class_weight: Annotated[str | None, typer.Option(help="balanced, or nothing")] = None,
@@ -50,7 +67,6 @@ def train(
     unlabelled: Annotated[
         Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")
     ] = None,
-    gamma: Annotated[float | None, typer.Option(help="With --unlabelled: what those samples count; default 1")] = None,
     balance: Annotated[
         str | None,
         typer.Option(help="With --unlabelled: labelled (default), a share of the last class, or none"),
@@ -64,12 +80,13 @@ def train(
     trace: Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
 ) -> None:
-    """Train a linear model on FILE and save it with its certificate."""
+    """Train a model on FILE and save it with its certificate."""
     _check_writable(output, trace)
     if online:
         _refuse(
             "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
             unlabelled=unlabelled, measure=measure, nu=nu, penalty=penalty, l1_ratio=l1_ratio, multi_class=multi_class,
+            kernel=kernel, C=C, gamma=gamma, degree=degree, coef0=coef0, device=device,
         )  # fmt: skip
         choice = {
             "loss": loss or DEFAULT_LOSS, "lam": 1e-4 if lam is None else lam, "fit_intercept": intercept,
@@ -81,17 +98,20 @@ def train(
         )  # fmt: skip
         raise typer.Exit(code)
     _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
-    if unlabelled is None:
-        _refuse("needs --unlabelled", gamma=gamma, balance=balance)
+    if kernel is None:
+        _refuse("needs --kernel", C=C, degree=degree, coef0=coef0, device=device)
+        if unlabelled is None:
+            _refuse("needs --kernel or --unlabelled", gamma=gamma)
     settings: dict[str, Any] = {
         "solver": solver, "gap_rel": gap, "max_steps": max_steps, "max_seconds": max_seconds,
         "verbose": int(not quiet), **({} if lam is None else {"lam": lam}),
     }  # fmt: skip
     extras = {
         "fit_intercept": None if intercept else False, "class_weight": class_weight, "penalty": penalty,
-        "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": gamma,
+        "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": number_or_word(gamma), "C": C, "degree": degree,
+        "coef0": coef0, "device": device,
     }  # fmt: skip
-    model = Choice(loss, measure, nu, unlabelled, balance, settings, extras).estimator()
+    model = Choice(loss, measure, nu, kernel, unlabelled, balance, settings, extras).estimator()
     results = _fit(model, file, n_features, start, unlabelled)
     save_model(model, output)
     if trace is not None:
@@ -113,8 +133,8 @@ def _fit(model: Any, file: Path, n_features: int | None, start: Path | None, unl
     if start is not None:
         _continue_from(model, start)
     X, y, qid = load_svmlight(file, n_features=n_features)
-    if start is not None and model.coef_.shape[-1] != X.shape[1]:
-        raise ParameterError(f"--start has {model.coef_.shape[-1]} features, and {file} has {X.shape[1]}")
+    if start is not None and model.n_features_in_ != X.shape[1]:
+        raise ParameterError(f"--start has {model.n_features_in_} features, and {file} has {X.shape[1]}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         fit(model, X, y, qid, unlabelled)
@@ -129,14 +149,12 @@ def _refuse(reason: str, **given: Any) -> None:
 
 
 def _continue_from(model: Any, start: Path) -> None:
-    """Let a fit begin at a saved model's coefficients."""
+    """Let a fit begin where a saved model's ended."""
     saved = load_model(start)
     if type(saved) is not type(model):
         raise ParameterError(f"--start must be a {type(model).__name__} like the model to train; got {start}")
-    model.warm_start = True
-    model.coef_, model.intercept_ = saved.coef_, saved.intercept_
-    if hasattr(saved, "classes_"):
-        model.classes_ = saved.classes_
+    params = model.get_params(deep=False) | {"warm_start": True}
+    vars(model).update(vars(saved) | params)
 
 
 def _write_traces(path: Path, results: list[Result], model: Any) -> None:
