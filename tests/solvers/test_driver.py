@@ -9,6 +9,8 @@ import time
 import numpy as np
 import pytest
 from tests.catalogue import SOLVERS, Problem
+from tests.kernel_problems import machine
+from tests.structured_models import Multiclass
 
 from undercut import (
     L2,
@@ -22,6 +24,7 @@ from undercut import (
     Progress,
     Status,
     Stop,
+    StructuredRisk,
     minimize,
 )
 from undercut.errors import DataError, ParameterError
@@ -339,3 +342,15 @@ def test_options_of_another_kind_are_refused_with_what_was_meant(options, messag
 def test_a_start_that_is_no_array_of_numbers_is_refused():
     with pytest.raises(DataError, match="w0 must be an array of 2 numbers"):
         minimize(QUADRATIC, L2(1.0), w0="a")
+
+
+def test_auto_knows_what_a_kernel_machine_and_a_cache_ask_for():
+    problem = machine(n=60)
+    result = minimize(*problem.parts())
+    assert result.status is Status.CONVERGED
+    assert result.certificate == "global"
+    model = Multiclass(2, 3)
+    X, y = np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 3
+    result = minimize(StructuredRisk(model, X, y.tolist(), cache=3), L2(0.01))
+    assert result.status is Status.CONVERGED
+    assert result.n_evaluations < result.n_steps

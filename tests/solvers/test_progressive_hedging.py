@@ -11,7 +11,10 @@ from tests.catalogue import Problem
 
 from undercut import (
     L2,
+    Boxed,
     DenseGram,
+    ElasticNet,
+    Entropy,
     FunctionRisk,
     GramRisk,
     Hinge,
@@ -20,14 +23,17 @@ from undercut import (
     LinearRisk,
     Logistic,
     ProgressiveHedging,
+    Quadratic,
     Ramp,
     ShardedRisk,
+    SquaredLp,
     Status,
     Stop,
     minimize,
 )
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.regularizers import Proximal
+from undercut.risks.tilted import TiltedRisk
 from undercut.testing import check_risk
 
 EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)
@@ -61,6 +67,31 @@ def test_bounds_bracket_the_optimum_of_any_convex_risk(loss, n_shards, lam):
     for row in result.trace:
         assert row.lower_bound <= known.objective + slack
         assert row.objective >= known.lower_bound - slack
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize(
+    "reg",
+    [ElasticNet(0.05, 0.5), Entropy(0.05), SquaredLp(0.05, 1.5), Quadratic(0.05, 2.0 * np.eye(4)), Boxed(L2(0.05))],
+)
+def test_bounds_bracket_the_optimum_under_any_strongly_convex_regularizer(loss, reg):
+    risk = Problem(loss).risk()
+    if isinstance(reg, Quadratic):
+        reg = Quadratic(0.05, 2.0 * np.eye(risk.n_params))
+    known = minimize(risk, reg, stop=Stop(gap_rel=1e-7, max_steps=2000))
+    result = minimize(ShardedRisk.of(risk, 3), reg, ProgressiveHedging(), stop=Stop(gap_rel=1e-2, max_steps=300))
+    assert result.status is Status.CONVERGED
+    slack = 1e-6 * abs(known.objective)
+    for row in result.trace:
+        assert row.lower_bound <= known.objective + slack
+        assert row.objective >= known.lower_bound - slack
+
+
+def test_a_tilted_risk_is_a_risk():
+    risk = Problem("hinge").risk()
+    rng = np.random.default_rng(0)
+    for tau in (0.0, 0.7):
+        check_risk(TiltedRisk(risk, rng.standard_normal(risk.n_params), tau, rng.standard_normal(risk.n_params)))
 
 
 @pytest.mark.parametrize("blocks", [24, 4])

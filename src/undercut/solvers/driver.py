@@ -13,13 +13,16 @@ import numpy as np
 from undercut.arrays import FloatArray, one_thread
 from undercut.callbacks import Callback
 from undercut.errors import DataError, NonfiniteError, require
-from undercut.regularizers import QuadraticRegularizer, Regularizer
-from undercut.risks import LineRisk, Risk, SmoothRisk
+from undercut.gram import DenseGram
+from undercut.regularizers import KernelNorm, QuadraticRegularizer, Regularizer
+from undercut.risks import GramRisk, LineRisk, MinorizedRisk, Risk, SmoothRisk
 from undercut.solvers.base import Solver, State
+from undercut.solvers.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.classic_bundle import ClassicBundle
 from undercut.solvers.convex_concave import ConvexConcave
 from undercut.solvers.cutting_plane import CuttingPlane
 from undercut.solvers.dual_ascent import DualAscent
+from undercut.solvers.kernel_hedging import KernelHedging
 from undercut.solvers.lbfgs import Lbfgs
 from undercut.solvers.level_bundle import LevelBundle
 from undercut.solvers.line_search_bundle import LineSearchBundle
@@ -138,8 +141,12 @@ def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver
     require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
     if not risk.is_convex:
         return NonconvexBundle(line_search="greedy")
+    if isinstance(risk, GramRisk) and isinstance(reg, KernelNorm):
+        return KernelHedging(blocks=1 if isinstance(risk.gram, DenseGram) and risk.gram.on_host else None)
     if not isinstance(reg, QuadraticRegularizer):
         return LevelBundle()
+    if isinstance(risk, MinorizedRisk) and risk.minorant is not None:
+        return CachedCuttingPlane()
     if not isinstance(risk, LineRisk):
         return ProximalBundle()
     smooth = isinstance(risk, SmoothRisk) and risk.is_smooth

@@ -6,7 +6,8 @@ Every shard has its own copy ``w_k`` of w, a price ``mu_k`` with ``sum_k p_k mu_
 
     P_k:  min_{w_k}  reg(w_k) + R_k(w_k) + <mu_k, w_k> + c/2 |w_k - w|^2
 
-which is an ordinary problem of this library.  With ``rho`` the over-relaxation,
+which is an ordinary problem of this library: with L2 the last terms are part of the regularizer, else of the risk.
+With ``rho`` the over-relaxation,
 
     w' = w + rho (mean_k w_k - w),        mu_k' = mu_k + rho c (w_k - mean_k w_k)
 
@@ -28,6 +29,7 @@ from undercut.regularizers import L2, Regularizer
 from undercut.regularizers.proximal import Proximal
 from undercut.risks import Risk
 from undercut.risks.sharded import ShardedRisk
+from undercut.risks.tilted import TiltedRisk
 from undercut.solvers.base import Solver, tighter
 from undercut.solvers.consensus import Residuals, balanced, is_due, settled
 from undercut.solvers.driver import Stop, minimize
@@ -53,8 +55,8 @@ class ProgressiveHedgingState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
-    """Progressive hedging over a ``ShardedRisk`` and ``L2``.
+class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularizer]):
+    """Progressive hedging over a ``ShardedRisk`` and a strongly convex regularizer.
 
     ``c`` is the price of leaving the mean, adapted by residual balancing if ``adaptive``.  ``inner`` solves the
     programs, to ``accuracy`` times the gap and ever more accurately.  One shard has nobody to agree with: its program
@@ -68,6 +70,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
     ('CONVERGED', 'global', 0.1)
     """
 
+    needs_quadratic = False
     may_stall = False
 
     c: float | None = None  # None: lambda times the square root of the number of shards, at least 3
@@ -94,11 +97,14 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
                 f"ProgressiveHedging needs a risk made of shards, and {type(risk).__name__} is none: "
                 "make it a ShardedRisk"
             )
-        if not isinstance(reg, L2):
-            raise CapabilityError(f"ProgressiveHedging needs L2 as regularizer, and {type(reg).__name__} is another")
+        if reg.strong_convexity == 0.0:
+            raise CapabilityError(
+                f"ProgressiveHedging needs a strongly convex regularizer, or its prices prove no bound, and "
+                f"{type(reg).__name__} is none: use L2, or add some of it as ElasticNet does"
+            )
 
     @override
-    def init(self, risk: ShardedRisk, reg: L2, w0: FloatArray) -> ProgressiveHedgingState:
+    def init(self, risk: ShardedRisk, reg: Regularizer, w0: FloatArray) -> ProgressiveHedgingState:
         n = len(risk.shards)
         objective = reg.value(w0) + risk.value(w0)
         if not math.isfinite(objective):
@@ -109,7 +115,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
         return ProgressiveHedgingState(w0, progress, c, w0, np.zeros_like(copies), copies, 0.1 * abs(objective))
 
     @override
-    def step(self, risk: ShardedRisk, reg: L2, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
+    def step(self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
         last, alone = state.progress, len(risk.shards) == 1
         c, rho = (0.0, 1.0) if alone else (state.c, self.relaxation)
 
@@ -143,7 +149,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
         return settled(state.residuals, self.criterion, self.epsilon)
 
     @override
-    def finish(self, risk: ShardedRisk, reg: L2, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
+    def finish(self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
         return state if state.certified == state.progress.step else self._certified(risk, reg, state)
 
     def _tolerance(self, state: ProgressiveHedgingState) -> float:
@@ -152,11 +158,15 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
         wanted = self.accuracy * at.gap if math.isfinite(at.gap) else state.tol
         return max(min(wanted, TIGHTEN * state.tol), TIGHTEST * abs(at.objective))
 
-    def _solve(self, risk: ShardedRisk, reg: L2, state: ProgressiveHedgingState, c: float, tol: float) -> list[Result]:
+    def _solve(
+        self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState, c: float, tol: float
+    ) -> list[Result]:
         """The programs P_k; without their proximal terms if c is zero."""
         stop = Stop(gap_abs=tol, gap_rel=0.0, max_steps=MAX_INNER_STEPS)
 
         def solve(shard: Risk, price: FloatArray, start: FloatArray) -> Result:
+            if not isinstance(reg, L2):
+                return minimize(TiltedRisk(shard, price, c, state.center), reg, self.inner, w0=start, stop=stop)
             proximal = Proximal.of(reg, state.center, c, price)
             result = minimize(shard, proximal.reg, self.inner, w0=start, stop=stop)
             return replace(result, lower_bound=result.lower_bound + proximal.constant)
@@ -170,10 +180,10 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
         return results
 
     def _residuals(
-        self, risk: ShardedRisk, reg: L2, state: ProgressiveHedgingState, mean: FloatArray, dissent: FloatArray
+        self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState, mean: FloatArray, dissent: FloatArray
     ) -> Residuals:
         move, rho, weights = mean - state.center, self.relaxation, risk.weights
-        pulls = state.dual + reg.gradient(state.center)
+        pulls = state.dual + (reg.gradient(state.center) if isinstance(reg, L2) else 0.0)
         spread = float(weights @ (dissent**2).sum(axis=1))
         return Residuals(
             rho**2 * spread,
@@ -183,11 +193,15 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, L2]):
             spread,
         )
 
-    def _certified(self, risk: ShardedRisk, reg: L2, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
+    def _certified(
+        self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState
+    ) -> ProgressiveHedgingState:
         """The objective at the mean, and the bound of the prices."""
         last, objective, solution = state.progress, state.progress.objective, state.solution
-        if (candidate := reg.value(state.center) + risk.value(state.center)) < objective:
-            objective, solution = candidate, state.center
+        allowed = math.isfinite(reg.value(state.center))  # over-relaxation may leave the domain, a mean does not
+        mean = state.center if allowed else risk.weights @ state.copies
+        if (candidate := reg.value(mean) + risk.value(mean)) < objective:
+            objective, solution = candidate, mean
         results = self._solve(risk, reg, state, 0.0, state.tol)
         proved = float(risk.weights @ np.array([result.lower_bound for result in results]))
         lower_bound = tighter(last.lower_bound, proved, objective)
