@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from undercut.data import SPELLING, WINDOW, ConllData, TemplateFeatures, chunk_scores, load_conll
+from undercut.data import SPELLING, WINDOW, ConllData, TemplateFeatures, as_conll, chunk_scores, load_conll
 from undercut.data.chunks import Chunk, chunks
 from undercut.data.templates import shape
 from undercut.errors import DataError, ParameterError
@@ -288,3 +288,29 @@ def side_by_side(true, pred):
         n_true, n_pred = n_true + opened[0], n_pred + opened[1]
         last = now
     return n_true, n_pred, n_correct
+
+
+def test_templates_come_back_from_their_arrays():
+    data = as_conll([[("the", "DT"), ("dög", "NN")], [("Yes\n no", "UH")]])
+    features = TemplateFeatures(["word[0]", "spelling", "pos[-1] word[0]"]).fit(data)
+    again = TemplateFeatures(**features.settings())
+    again.restore(features.to_arrays())
+    assert again.names() == features.names()
+    assert (again.transform(data) != features.transform(data)).nnz == 0
+    with pytest.raises(ValueError, match="do not fit the templates"):
+        TemplateFeatures(["word[0]"]).restore(features.to_arrays())
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "at least one sentence"),
+        ([["a"], []], "sentence 1 is"),
+        (["a b"], "a sentence must be a list"),
+        ([[("a", "b"), ("c",)]], "token 1 of sentence 0"),
+        ([["a", 3.0]], "token 1 of sentence 0 is 3.0"),
+    ],
+)
+def test_sentences_that_are_none_are_refused(X, message):
+    with pytest.raises(DataError, match=message):
+        as_conll(X)

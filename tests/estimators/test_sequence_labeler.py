@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from tests.model_files import edit
 
 from undercut import CRF, L2, M3N, ChainRisk, SequenceLabeler, Stop, load_model, minimize, save_model
+from undercut.data import TemplateFeatures
 from undercut.errors import DataError, ModelFileError, ParameterError
 
 LOSSES = ["m3n", "crf"]
@@ -377,3 +378,23 @@ class TestModelFiles:
         edit(tmp_path / "model.uc", change)
         with pytest.raises(ModelFileError, match=r"model\.uc"):
             load_model(tmp_path / "model.uc")
+
+
+def test_templates_make_features_of_tokens(tmp_path):
+    X = [[("the", "DT"), ("dog", "NN")], [("a", "DT"), ("cat", "NN"), ("runs", "VB")]] * 5
+    y = [["B", "I"], ["B", "I", "O"]] * 5
+    features = TemplateFeatures(["word[0]", "pos[0]"])
+    labeler = SequenceLabeler("crf", features=features).fit(X, y)
+    assert labeler.n_features_in_ == labeler.features_.n_features == 8
+    assert [row.tolist() for row in labeler.predict([[("one", "DT"), ("bird", "NN")]])] == [["B", "I"]]
+    assert labeler.score(X, y) == 1.0
+    assert features.n_features == 0  # a parameter is not changed
+    assert clone(labeler).features.templates == features.templates
+    save_model(labeler, tmp_path / "m.uc")
+    again = load_model(tmp_path / "m.uc")
+    np.testing.assert_array_equal(again.predict_marginals(X)[1], labeler.predict_marginals(X)[1])
+    with pytest.raises(DataError, match="`lengths` are for matrices"):
+        labeler.predict(X, lengths=[2, 3] * 5)
+    edit(tmp_path / "m.uc", lambda header: header["features"].update(templates=["word[0]"]))
+    with pytest.raises(ModelFileError, match="do not fit the templates"):
+        load_model(tmp_path / "m.uc")

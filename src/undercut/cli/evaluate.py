@@ -12,46 +12,62 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, labels, print_rows
+from undercut.cli.sequences import labelled_lines, read_sequences, sequence_scores
 from undercut.data import load_svmlight
 from undercut.errors import DataError
-from undercut.estimators import MultivariateClassifier, Ranker, load_model
+from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler, load_model
 from undercut.estimators.ranker import mean_ndcg
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
-DataFile = Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")]
+DataFile = Annotated[Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz")]
+Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 
 
 def predict(
     model: ModelFile,
     file: DataFile,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else standard output")] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Write decision values instead of labels")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write decision values, or probabilities of a crf, instead of labels")
+    ] = False,
+    folds: Folds = None,
 ) -> None:
     """Write one prediction per line of FILE."""
-    fitted, X, _, _ = _load(model, file)
+    fitted = load_model(model)
+    if isinstance(fitted, SequenceLabeler):
+        data = read_sequences(file, folds, fitted.n_features_in_, labelled=False)
+        _write(labelled_lines(fitted, data, scores=scores), output)
+        return
+    X, _, _ = load_svmlight(file, n_features=fitted.n_features_in_)
     if scores and not hasattr(fitted, "decision_function"):
         raise DataError(
             f"--scores is for classifiers; {model} is a {type(fitted).__name__}, whose predictions are scores"
         )
     values = fitted.decision_function(X) if scores else fitted.predict(X)
     lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
+    _write(lines, output)
+
+
+def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
+    """Print how well MODEL predicts the targets of FILE."""
+    fitted = load_model(model)
+    if isinstance(fitted, SequenceLabeler):
+        data = read_sequences(file, folds, fitted.n_features_in_)
+        counts, values = {"sequences": data.lengths.size, "tokens": len(data.y)}, sequence_scores(fitted, data)
+    else:
+        X, y, qid = load_svmlight(file, n_features=fitted.n_features_in_)
+        counts, values = {"samples": X.shape[0]}, _scores(fitted, X, y, qid)
+    sizes = [(name, str(count)) for name, count in counts.items()]
+    scores = [(name, f"{value:.6g}") for name, value in values.items()]
+    certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
+    print_rows([*sizes, *scores, *certificate])
+
+
+def _write(lines: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(lines)
     else:
         output.write_text(lines, encoding="utf-8")
-
-
-def evaluate(model: ModelFile, file: DataFile) -> None:
-    """Print how well MODEL predicts the targets of FILE."""
-    fitted, X, y, qid = _load(model, file)
-    scores = [(name, f"{value:.6g}") for name, value in _scores(fitted, X, y, qid).items()]
-    certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
-    print_rows([("samples", str(X.shape[0])), *scores, *certificate])
-
-
-def _load(model: Path, file: Path) -> tuple[Any, Any, Array, Array | None]:
-    fitted = load_model(model)
-    return fitted, *load_svmlight(file, n_features=fitted.n_features_in_)
 
 
 def _scores(fitted: Any, X: Any, y: Array, qid: Array | None) -> dict[str, float]:

@@ -6,6 +6,7 @@
 | ``--measure f1`` | ``MultivariateClassifier`` |
 | ``--nu 0.1`` | ``NoveltyDetector`` |
 | ``--kernel rbf`` | ``KernelClassifier`` |
+| ``--task sequence`` | ``SequenceLabeler`` |
 | ``--loss ndcg@10`` | ``Ranker`` |
 | ``--loss hinge`` | ``LinearClassifier`` |
 | ``--loss squared`` | ``LinearRegressor`` |
@@ -32,6 +33,7 @@ from undercut.estimators import (
     MultivariateClassifier,
     NoveltyDetector,
     Ranker,
+    SequenceLabeler,
     TransductiveClassifier,
 )
 from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
@@ -48,6 +50,7 @@ class Choice:
     measure: str | None
     nu: float | None
     kernel: str | None
+    task: str | None
     unlabelled: Path | None
     balance: str | None
     settings: dict[str, Any]  # what every estimator takes
@@ -78,6 +81,8 @@ class Choice:
         """The class, and the parameter that chose it."""
         chosen = {"loss": self.loss, "measure": self.measure, "nu": self.nu, "kernel": self.kernel}
         named = [name for name, value in chosen.items() if value is not None]
+        if self.task is not None:
+            return SequenceLabeler, self._sequence_loss(named)
         if len(named) > 1:
             raise ParameterError(f"--{named[0]} and --{named[1]} exclude each other: give one of them")
         if self.unlabelled is not None:
@@ -91,6 +96,15 @@ class Choice:
         if self.kernel is not None:
             return KernelClassifier, {"kernel": self.kernel}
         return self._by_loss(self.loss or DEFAULT_LOSS)
+
+    def _sequence_loss(self, named: list[str]) -> dict[str, Any]:
+        if self.task != "sequence":
+            raise ParameterError(f"--task must be sequence or absent; got {self.task!r}")
+        for name in [*(name for name in named if name != "loss"), *(["unlabelled"] if self.unlabelled else [])]:
+            raise ParameterError(f"--{name} is not for --task sequence: drop it")
+        if self.loss not in (None, *SequenceLabeler._losses):
+            raise ParameterError(f"--loss must be m3n or crf with --task sequence; got {self.loss!r}")
+        return {} if self.loss is None else {"loss": self.loss}
 
     def _balance(self) -> str | float | None:
         """What ``--balance`` says; without an intercept there is nothing to balance."""

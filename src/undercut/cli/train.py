@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from undercut.cli.models import DEFAULT_LOSS, LOSSES, Choice, fit, number_or_word
 from undercut.cli.report import describe_fit
+from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.stream import train_online
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
@@ -23,8 +25,15 @@ from undercut.trace import Result, Status, write_trace
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="LIBSVM / SVMlight file, also .gz, .bz2 or .xz")],
-    loss: Annotated[str | None, typer.Option(help=f"{', '.join(LOSSES)}; default {DEFAULT_LOSS}")] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz"),
+    ],
+    task: Annotated[str | None, typer.Option(help="sequence: label the tokens of sequences")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(LOSSES)}; default {DEFAULT_LOSS}; with --task sequence m3n (default) or crf"),
+    ] = None,
     measure: Annotated[
         str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
     ] = None,
@@ -40,6 +49,18 @@ def train(
     degree: Annotated[int | None, typer.Option(help="Of the poly kernel; default 3")] = None,
     coef0: Annotated[float | None, typer.Option(help="Of the poly and sigmoid kernels; default 0")] = None,
     device: Annotated[str | None, typer.Option(help="With --kernel: where the Gram matrix is, such as cuda")] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --task sequence, repeatable: window (default), spelling, a template such as 'word[-1] word[0]', "
+            "or a file of them"
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the first columns of a CoNLL file, for templates; default word,pos")
+    ] = None,
+    min_count: Annotated[int | None, typer.Option(min=1, help="Leave out rarer features of templates")] = None,
+    folds: Annotated[str | None, typer.Option(help="Of letter.data, such as 0-7")] = None,
     lam: Annotated[
         float | None,
         typer.Option(
@@ -86,7 +107,7 @@ def train(
         _refuse(
             "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
             unlabelled=unlabelled, measure=measure, nu=nu, penalty=penalty, l1_ratio=l1_ratio, multi_class=multi_class,
-            kernel=kernel, C=C, gamma=gamma, degree=degree, coef0=coef0, device=device,
+            kernel=kernel, C=C, gamma=gamma, degree=degree, coef0=coef0, device=device, task=task,
         )  # fmt: skip
         choice = {
             "loss": loss or DEFAULT_LOSS, "lam": 1e-4 if lam is None else lam, "fit_intercept": intercept,
@@ -98,6 +119,8 @@ def train(
         )  # fmt: skip
         raise typer.Exit(code)
     _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
+    if task is None:
+        _refuse("needs --task sequence", template=template, columns=columns, min_count=min_count, folds=folds)
     if kernel is None:
         _refuse("needs --kernel", C=C, degree=degree, coef0=coef0, device=device)
         if unlabelled is None:
@@ -111,8 +134,18 @@ def train(
         "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": number_or_word(gamma), "C": C, "degree": degree,
         "coef0": coef0, "device": device,
     }  # fmt: skip
-    model = Choice(loss, measure, nu, kernel, unlabelled, balance, settings, extras).estimator()
-    results = _fit(model, file, n_features, start, unlabelled)
+    model = Choice(loss, measure, nu, kernel, task, unlabelled, balance, settings, extras).estimator()
+    if task is None:
+        X, y, qid = load_svmlight(file, n_features=n_features)
+        results = _fit(model, start, X.shape[1], lambda: fit(model, X, y, qid, unlabelled))
+    else:
+        data = read_sequences(file, folds, n_features)
+        if data.is_text:
+            model.features = templates(template or [], columns, min_count)
+        else:
+            _refuse("is for CoNLL files", template=template, columns=columns, min_count=min_count)
+        width = None if data.is_text else data.X.shape[1]
+        results = _fit(model, start, width, lambda: model.fit(data.X, data.targets, **data.options))
     save_model(model, output)
     if trace is not None:
         _write_traces(trace, results, model)
@@ -128,16 +161,15 @@ def _check_writable(*paths: Path | None) -> None:
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
 
 
-def _fit(model: Any, file: Path, n_features: int | None, start: Path | None, unlabelled: Path | None) -> list[Result]:
-    """Fit the model to its files, from a saved one where asked; one result per problem."""
+def _fit(model: Any, start: Path | None, width: int | None, fitting: Callable[[], object]) -> list[Result]:
+    """Fit the model, from a saved one where asked; one result per problem."""
     if start is not None:
         _continue_from(model, start)
-    X, y, qid = load_svmlight(file, n_features=n_features)
-    if start is not None and model.n_features_in_ != X.shape[1]:
-        raise ParameterError(f"--start has {model.n_features_in_} features, and {file} has {X.shape[1]}")
+        if width is not None and model.n_features_in_ != width:
+            raise ParameterError(f"--start has {model.n_features_in_} features, and the data have {width}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        fit(model, X, y, qid, unlabelled)
+        fitting()
     return model.result_ if isinstance(model.result_, list) else [model.result_]
 
 

@@ -1,7 +1,7 @@
 """Reading data."""
 
 from undercut.data.chunks import ChunkScore, chunk_scores
-from undercut.data.conll import ConllData, load_conll
+from undercut.data.conll import ConllData, as_conll, load_conll
 from undercut.data.ocr import OcrWords, load_ocr
 from undercut.data.sequences import Sequences, stack_sequences
 from undercut.data.svmlight import SvmlightData, iter_svmlight, load_svmlight
@@ -16,6 +16,7 @@ __all__ = [
     "Sequences",
     "SvmlightData",
     "TemplateFeatures",
+    "as_conll",
     "chunk_scores",
     "iter_svmlight",
     "load_conll",

@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from sys import intern
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,32 @@ class ConllData(NamedTuple):
         ends = np.cumsum(self.lengths).tolist()
         tokens = self.columns[column]
         return [tokens[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)]
+
+
+def as_conll(X: Any) -> ConllData:
+    """Sentences as lists of tokens, each a text or a tuple of its columns, in the form of a file.
+
+    >>> as_conll([[("the", "DT"), ("dog", "NN")], [("Yes", "UH")]]).columns
+    (['the', 'dog', 'Yes'], ['DT', 'NN', 'UH'])
+    """
+    if isinstance(X, ConllData):
+        return X
+    rows, lengths = list[tuple[str, ...]](), list[int]()
+    for s, sentence in enumerate(X):
+        if isinstance(sentence, str) or len(sentence) == 0:
+            raise DataError(f"a sentence must be a list of at least one token; sentence {s} is {sentence!r}")
+        lengths.append(len(sentence))
+        for t, token in enumerate(sentence):
+            row = tuple(token) if isinstance(token, (tuple, list)) else (token,)
+            if len(row) != len(rows[0] if rows else row) or not all(isinstance(part, str) for part in row):
+                raise DataError(
+                    "tokens must be texts, or tuples of as many texts as the first one has; "
+                    f"token {t} of sentence {s} is {token!r}"
+                )
+            rows.append(row)
+    if not rows:
+        raise DataError("there must be at least one sentence; got none")
+    return ConllData(tuple(list(column) for column in zip(*rows, strict=True)), np.array(lengths, np.int64))
 
 
 def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) -> ConllData:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,8 @@ SPELLING = (
     "shape[0]",
     "lower[0]",
 )
+
+TEMPLATES = {"window": WINDOW, "spelling": SPELLING}
 
 Codes = NDArray[np.int64]
 
@@ -73,9 +75,9 @@ class Part(NamedTuple):
 class TemplateFeatures:
     """Templates, and the features they met where they were fitted; others are dropped.
 
-    A view is one of ``columns``, the names of the file's first columns, or of the first column ``lower``, ``shape``,
-    ``prefix1``, ``prefix2``, ..., ``suffix1``, ``suffix2``, ...; a token shorter than an affix is its own.  Features
-    that occur less than ``min_count`` times are left out.
+    A template may also be the name of several, "window" or "spelling".  A view is one of ``columns``, the names of the
+    file's first columns, or of the first column ``lower``, ``shape``, ``prefix1``, ``prefix2``, ..., ``suffix1``, ...;
+    a token shorter than an affix is its own.  Features that occur less than ``min_count`` times are left out.
 
     >>> data = ConllData((["the", "dog", "the"], ["DT", "NN", "DT"]), np.array([2, 1]))
     >>> features = TemplateFeatures(["word[0]", "pos[-1] word[0]"])
@@ -91,7 +93,9 @@ class TemplateFeatures:
         self, templates: Iterable[str] = WINDOW, columns: Sequence[str] = ("word", "pos"), min_count: int = 1
     ) -> None:
         require(min_count >= 1, "`min_count` must be at least 1", min_count)
-        self.templates, self.columns, self.min_count = tuple(templates), tuple(columns), min_count
+        each = [templates] if isinstance(templates, str) else templates
+        self.templates = tuple(template for name in each for template in TEMPLATES.get(name, (name,)))
+        self.columns, self.min_count = tuple(columns), min_count
         require(len(self.templates) > 0, "`templates` must hold at least one", self.templates)
         self._views: dict[str, View] = {}
         self._parts = [self._parsed(template) for template in self.templates]
@@ -127,6 +131,34 @@ class TemplateFeatures:
             columns = [[strings[part.view][code] for code in some] for part, some in zip(parts, digits, strict=True)]
             names += [f"{template}={' '.join(values)}" for values in zip(*columns, strict=True)]
         return names
+
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {"templates": list(self.templates), "columns": list(self.columns), "min_count": self.min_count}
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What was fitted: the strings of all views as UTF-8, and the combinations that are features."""
+        encoded = [string.encode() for codes in self._codes.values() for string in codes]
+        return {
+            "view_sizes": np.array([len(codes) for codes in self._codes.values()], np.int64),
+            "string_sizes": np.array([len(string) for string in encoded], np.int64),
+            "strings": np.frombuffer(b"".join(encoded), np.uint8),
+            "known_sizes": np.array([known.size for known in self._known], np.int64),
+            "known": np.concatenate(self._known),
+        }
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Take in what ``to_arrays`` gave; ``ValueError`` unless it fits the templates."""
+        ends = np.cumsum(arrays["string_sizes"])
+        if arrays["view_sizes"].size != len(self._views) or arrays["known_sizes"].size != len(self._parts):
+            raise ValueError(f"strings of {arrays['view_sizes'].size} views do not fit the templates {self.templates}")
+        blob = arrays["strings"].tobytes()
+        texts = [blob[end - size : end].decode() for end, size in zip(ends, arrays["string_sizes"], strict=True)]
+        views = np.split(np.array(texts, object), np.cumsum(arrays["view_sizes"])[:-1])
+        self._codes = {
+            name: {text: code for code, text in enumerate(view)} for name, view in zip(self._views, views, strict=True)
+        }
+        self._known = np.split(arrays["known"].astype(np.int64), np.cumsum(arrays["known_sizes"])[:-1])
 
     def _parsed(self, template: str) -> list[Part]:
         parts = []

@@ -75,9 +75,6 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         arrays |= games
     if isinstance(model, ClassifierBase):
         header["classes"] = model.classes_.tolist()
-    if isinstance(model, SequenceLabeler):
-        header["classes"], chain = model.saved()
-        arrays |= chain
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = model.feature_names_in_.tolist()
     partial = f"{path}.partial"

@@ -13,8 +13,10 @@ from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
 from undercut.data.chains import ChainDesign, Chains, ChainWeights
+from undercut.data.conll import as_conll
 from undercut.data.design import as_design
 from undercut.data.sequences import Sequences, stack_labels, stack_sequences
+from undercut.data.templates import TemplateFeatures
 from undercut.errors import DataError, ModelFileError
 from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
@@ -38,6 +40,8 @@ class SequenceLabeler(LinearModel):
     sum_t transitions[p_t-1, p_t] + end[p_n]``, and all of these weights are penalized.  Sequences are given as a list
     of arrays with one row per token, or as one matrix, dense or sparse, of all tokens with the ``lengths`` of the
     sequences; their labels as a list of lists, or as one list of all labels.  Labels are of any hashable type.
+    With ``features`` a sequence is a list of tokens, each a text or a tuple of its columns, or all of them are
+    ``ConllData``.
 
     Parameters
     ----------
@@ -48,6 +52,8 @@ class SequenceLabeler(LinearModel):
     solver : "auto", the name of a solver such as "lbfgs", or a ``Solver``
         "auto" is ``LineSearchBundle()`` for "m3n" and ``NonconvexBundle(line_search="greedy")`` for "crf", with no more
         planes than fit into a gigabyte.
+    features : TemplateFeatures or None
+        The templates that make features of tokens.
     start, end, bias : bool
         Whether there are weights for the first label, the last one, and for every label everywhere.
     gap_rel : float
@@ -64,6 +70,7 @@ class SequenceLabeler(LinearModel):
     classes_ : array of labels; sorted, or in order of appearance where they have no order
     coef_ : array of shape (n_classes, n_features)
     transitions_ : array of shape (n_classes, n_classes), from row to column
+    features_ : the templates with the features they met, where there are any
     start_, end_, intercept_ : arrays of shape (n_classes,), zeros where they are not fitted
     objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
     certificate_ : "global", or what else the solver can give
@@ -80,10 +87,12 @@ class SequenceLabeler(LinearModel):
     """
 
     classes_: Array
+    features_: TemplateFeatures
     _losses: ClassVar[dict[str, type[ChainLoss]]] = {"m3n": M3N, "crf": CRF}  # type: ignore[assignment]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "fit_intercept"},
         "loss": [StrOptions({"m3n", "crf"}), ChainLoss],
+        "features": [TemplateFeatures, None],
         "start": ["boolean"],
         "end": ["boolean"],
         "bias": ["boolean"],
@@ -95,6 +104,7 @@ class SequenceLabeler(LinearModel):
         lam: float = 1e-4,
         *,
         solver: str | Solver[Any, Any, Any] = "auto",
+        features: TemplateFeatures | None = None,
         start: bool = True,
         end: bool = True,
         bias: bool = True,
@@ -108,6 +118,7 @@ class SequenceLabeler(LinearModel):
         self.loss = loss
         self.lam = lam
         self.solver = solver
+        self.features = features
         self.start = start
         self.end = end
         self.bias = bias
@@ -125,7 +136,7 @@ class SequenceLabeler(LinearModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
         """Fit the model; ``sample_weight`` counts a sequence that often."""
-        sequences = stack_sequences(X, lengths)
+        sequences = self._sequences(X, lengths, fit=True)
         labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
         last = (self.classes_, self._weights()) if self.warm_start and hasattr(self, "coef_") else None
         self.classes_, codes = encoded(labels)
@@ -142,18 +153,42 @@ class SequenceLabeler(LinearModel):
         self._report([result])
         return self
 
+    def _sequences(self, X: Any, lengths: Any, *, fit: bool = False) -> Sequences:
+        """All tokens in one matrix of features, those that templates make of them where there are templates."""
+        if self.features is None:
+            return stack_sequences(X, lengths)
+        if lengths is not None:
+            raise DataError("`lengths` are for matrices; with `features` X is a list of sentences, or ConllData")
+        data = as_conll(X)
+        if not fit:
+            return Sequences(self.features_.transform(data), data.lengths)
+        self.features_ = TemplateFeatures(**self.features.settings())
+        return Sequences(self.features_.fit_transform(data), data.lengths)
+
     def _weights(self) -> ChainWeights:
         return ChainWeights(self.coef_, self.transitions_, self.start_, self.end_, self.intercept_)
 
-    def saved(self) -> tuple[list[Any], dict[str, FloatArray]]:
-        """What a model file holds besides the weights of features: the labels, and the weights of the chain."""
+    @override
+    def _saved(self) -> dict[str, Any]:
         labels = self.classes_.tolist()
         if not all(isinstance(label, (str, bool, int, float, type(None))) for label in labels):
             raise ModelFileError("labels must be text or numbers to be saved; got others: pickle is unsafe")
-        return labels, {name: np.ascontiguousarray(getattr(self, f"{name}_")) for name in CHAIN_PARTS}
+        features = None if self.features is None else self.features.settings()
+        return super()._saved() | {"classes": labels, "features": features}
+
+    @classmethod
+    @override
+    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        features = None if saved["features"] is None else TemplateFeatures(**saved["features"])
+        return super()._restored(saved) | {"features": features}
+
+    @override
+    def to_arrays(self) -> dict[str, Array]:
+        chain = {name: np.ascontiguousarray(getattr(self, f"{name}_")) for name in CHAIN_PARTS}
+        return super().to_arrays() | chain | ({} if self.features is None else self.features_.to_arrays())
 
     def restore(self, labels: list[Any], arrays: dict[str, Array]) -> None:
-        """Take in what ``saved`` gave; ``ValueError`` unless it fits the weights of features."""
+        """Take in what a file holds besides the weights of features; ``ValueError`` unless it fits them."""
         K = self.coef_.shape[0]
         if not isinstance(labels, list) or len(set(labels)) != len(labels) or len(labels) != K:
             raise ValueError(f"{K} rows of coefficients do not fit the labels {labels}")
@@ -163,6 +198,11 @@ class SequenceLabeler(LinearModel):
                 raise ValueError(f"{name} of shape {array.shape} do not fit {K} labels")
             setattr(self, f"{name}_", array)
         self.classes_ = class_array(labels)
+        if self.features is not None:
+            self.features_ = TemplateFeatures(**self.features.settings())
+            self.features_.restore(arrays)
+            if self.features_.n_features != self.n_features_in_:
+                raise ValueError(f"{self.features_.n_features} features do not fit {self.n_features_in_} columns")
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
         """The labeling with the highest score: one array per sequence, or one in all where ``lengths`` are given."""
@@ -186,7 +226,7 @@ class SequenceLabeler(LinearModel):
 
     def _scored(self, X: Any, lengths: Any) -> tuple[Chains, FloatArray, Sequences]:
         check_is_fitted(self)
-        sequences = stack_sequences(X, lengths)
+        sequences = self._sequences(X, lengths)
         if sequences.X.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"

@@ -1,0 +1,139 @@
+"""``undercut train --task sequence``, and what predict and evaluate do with its models.
+
+| file | sequences |
+|---|---|
+| ``letter.data`` | words, their letters as labels; ``--folds 0-7`` takes some |
+| SVMlight with ``qid:`` | rows of one query id, in the order of the file |
+| any other | CoNLL columns, the label in the last one; ``--template`` makes features of the others |
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from undercut.arrays import Array
+from undercut.cli.report import labels
+from undercut.data import (
+    ConllData,
+    SvmlightData,
+    TemplateFeatures,
+    chunk_scores,
+    load_conll,
+    load_ocr,
+    load_svmlight,
+)
+from undercut.data.ocr import FIELDS, N_PIXELS
+from undercut.data.svmlight import open_decompressed
+from undercut.data.templates import TEMPLATES
+from undercut.errors import DataError, ParameterError
+from undercut.estimators import SequenceLabeler
+
+
+@dataclass(frozen=True)
+class LabelledSequences:
+    """What a file holds: X and y as ``SequenceLabeler`` takes them, with lengths where X is a matrix."""
+
+    X: Any
+    y: list[Any]
+    lengths: Array
+    is_text: bool
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What else a labeler must know of X."""
+        return {} if self.is_text else {"lengths": self.lengths}
+
+    @property
+    def targets(self) -> list[Any]:
+        """y in the form that belongs to X."""
+        return np.split(np.array(self.y, object), np.cumsum(self.lengths)[:-1]) if self.is_text else self.y
+
+
+def read_sequences(
+    file: Path, folds: str | None = None, n_features: int | None = None, *, labelled: bool = True
+) -> LabelledSequences:
+    """The sequences of a file, whatever its kind; the last column of one that need not be ``labelled`` is a column."""
+    with open_decompressed(os.fsdecode(file)) as stream:
+        first = next(islice((line for line in stream if line.strip()), 1), b"").decode(errors="replace")
+    if len(first.rstrip("\n").rstrip("\t").split("\t")) == len(FIELDS) + N_PIXELS:
+        words = load_ocr(file)
+        words = words if folds is None else words.take(np.isin(words.folds, _numbers(folds)))
+        if not words.lengths.size:
+            raise DataError(f"{file} has no word in the folds {folds}")
+        return LabelledSequences(words.X, words.y.tolist(), words.lengths, is_text=False)
+    if folds is not None:
+        raise ParameterError(f"--folds is for letter.data, whose words are numbered so: drop it; got {folds}")
+    if first.split()[1:2] and first.split()[1].startswith("qid:"):
+        return _by_query(load_svmlight(file, n_features=n_features))
+    data = load_conll(file)
+    if labelled and len(data.columns) < 2:
+        raise DataError(f"{file} must have a column of tokens and one of labels; it has one column")
+    seen = ConllData(data.columns[:-1], data.lengths) if labelled else data
+    return LabelledSequences(seen, data.columns[-1], data.lengths, is_text=True)
+
+
+def _by_query(data: SvmlightData) -> LabelledSequences:
+    """Rows of one query are a sequence."""
+    X, y, qid = data.X, data.y, np.asarray(data.qid)
+    order = np.argsort(qid, kind="stable")
+    lengths = np.unique(qid, return_counts=True)[1]
+    return LabelledSequences(X[order], labels(y[order]).tolist(), lengths, is_text=False)
+
+
+def _numbers(folds: str) -> list[int]:
+    """``"0-7,9"`` as a list.
+
+    >>> _numbers("0-2,9")
+    [0, 1, 2, 9]
+    """
+    try:
+        ends = [part.split("-") for part in folds.split(",")]
+        return [fold for part in ends for fold in range(int(part[0]), int(part[-1]) + 1)]
+    except ValueError:
+        raise ParameterError(f"--folds must be numbers and ranges such as 0-7,9; got {folds!r}") from None
+
+
+def templates(given: list[str], columns: str | None, min_count: int | None) -> TemplateFeatures:
+    """The templates of ``--template``: their names or themselves, or files with one per line; "window" by default."""
+    each: list[str] = []
+    for text in given or ["window"]:
+        if text not in TEMPLATES and os.path.isfile(text):
+            lines = Path(text).read_text(encoding="utf-8").splitlines()
+            each += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        else:
+            each.append(text)
+    names = {} if columns is None else {"columns": tuple(columns.split(","))}
+    return TemplateFeatures(each, min_count=min_count or 1, **names)
+
+
+def labelled_lines(model: SequenceLabeler, data: LabelledSequences, *, scores: bool) -> str:
+    """One line per token, an empty one between sequences: its label, or the probabilities of all of them."""
+    if scores and not hasattr(model, "predict_marginals"):
+        raise DataError("--scores are probabilities of labels, and only a model with --loss crf has them")
+    predict = model.predict_marginals if scores else model.predict
+    rows = predict(data.X, **data.options)
+    rows = rows if data.is_text else np.split(rows, np.cumsum(data.lengths)[:-1])
+    return "\n".join("".join(" ".join(map(str, np.atleast_1d(row))) + "\n" for row in part) for part in rows)
+
+
+def sequence_scores(model: SequenceLabeler, data: LabelledSequences) -> dict[str, float]:
+    """Tokens and sequences that are right, and F1 of chunks where the labels are tags such as B-NP."""
+    predicted = model.predict(data.X, **data.options)
+    flat = np.concatenate(predicted) if data.is_text else predicted
+    right = np.array([label == truth for label, truth in zip(flat.tolist(), data.y, strict=True)])
+    starts = np.cumsum(data.lengths) - data.lengths
+    scores = {
+        "token accuracy": float(right.mean()),
+        "token error": float(1.0 - right.mean()),
+        "sequence accuracy": float(np.logical_and.reduceat(right, starts).mean()),
+    }
+    if data.is_text and all(tag == "O" or tag[:2] in ("B-", "I-", "E-") for tag in {*data.y, *flat.tolist()}):
+        overall = chunk_scores(data.y, flat.tolist(), data.lengths)[""]
+        scores |= {"chunk precision": overall.precision, "chunk recall": overall.recall, "chunk F1": overall.f1}
+    return scores

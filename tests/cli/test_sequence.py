@@ -1,0 +1,142 @@
+"""``undercut train --task sequence``."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from undercut import SequenceLabeler, load_model
+from undercut.data import ConllData, TemplateFeatures, load_conll
+
+NOUNS, VERBS = ["dog", "cat", "bird", "house"], ["runs", "sees", "eats"]
+
+
+@pytest.fixture
+def chunks(tmp_path):
+    """Sentences of a grammar that templates can learn."""
+    rng, lines = np.random.default_rng(0), []
+    for _ in range(60):
+        for _ in range(rng.integers(1, 4)):
+            lines += ["the DT B-NP", f"{rng.choice(NOUNS)} NN I-NP", f"{rng.choice(VERBS)} VB B-VP", ". . O"]
+        lines.append("")
+    path = tmp_path / "chunks.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("loss", ["m3n", "crf"])
+def test_a_file_of_columns_is_learned_as_in_python(chunks, undercut, tmp_path, loss):
+    options = ("--template", "word[0]", "--template", "pos[-1] pos[0]", "--min-count", 2, "--lambda", 1e-3)
+    model = tmp_path / "m.uc"
+    code, out, _ = undercut("train", "--task", "sequence", chunks, "--loss", loss, *options, "-o", model)
+    assert code == 0
+    assert "lower bound" in out
+    data = load_conll(chunks)
+    features = TemplateFeatures(["word[0]", "pos[-1] pos[0]"], min_count=2)
+    same = SequenceLabeler(loss, lam=1e-3, features=features)
+    same.fit(ConllData(data.columns[:-1], data.lengths), data.sentences(-1))
+    saved = load_model(model)
+    np.testing.assert_allclose(saved.coef_, same.coef_)
+    assert saved.features_.names() == same.features_.names()
+    code, out, _ = undercut("evaluate", model, chunks)
+    assert code == 0
+    assert ["chunk", "F1", "1"] in [line.split() for line in out.splitlines()]
+    code, out, _ = undercut("predict", model, chunks)
+    assert [sentence.split() for sentence in out.split("\n\n")] == data.sentences(-1)
+
+
+def test_labels_need_not_be_there_to_be_predicted(chunks, undercut, tmp_path):
+    model, bare = tmp_path / "m.uc", tmp_path / "bare.txt"
+    undercut("train", "--task", "sequence", chunks, "--lambda", 1e-2, "-o", model)
+    bare.write_text("the DT\nzebra NN\nruns VB\n")
+    code, out, _ = undercut("predict", model, bare)
+    assert (code, out.split()) == (0, ["B-NP", "I-NP", "B-VP"])
+    code, _, err = undercut("evaluate", model, bare)
+    assert code == 1
+    assert "the templates need 2 columns; the data have 1" in err
+
+
+def test_probabilities_are_those_of_a_crf(chunks, undercut, tmp_path):
+    for loss in ("crf", "m3n"):
+        undercut("train", "--task", "sequence", chunks, "--loss", loss, "--lambda", 1e-2, "-o", tmp_path / f"{loss}.uc")
+    _, out, _ = undercut("predict", tmp_path / "crf.uc", chunks, "--scores")
+    rows = np.array([line.split() for line in out.splitlines() if line], float)
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0)
+    code, _, err = undercut("predict", tmp_path / "m3n.uc", chunks, "--scores")
+    assert code == 1
+    assert "only a model with --loss crf has them" in err
+
+
+def test_templates_may_stand_in_a_file(chunks, undercut, tmp_path):
+    (tmp_path / "templates.txt").write_text("# comment\nword[0]\n\npos[0]\n")
+    code, _, _ = undercut(
+        "train", "--task", "sequence", chunks, "--template", tmp_path / "templates.txt", "-o", tmp_path / "m.uc"
+    )
+    assert code == 0
+    assert load_model(tmp_path / "m.uc").features.templates == ("word[0]", "pos[0]")
+
+
+def test_rows_of_a_query_are_a_sequence(undercut, tmp_path):
+    rng = np.random.default_rng(0)
+    y, qid = np.tile([1, 2, 3], 40), np.repeat(np.arange(24), 5)
+    X = np.eye(4)[y] + 0.1 * rng.standard_normal((120, 4))
+    dump_svmlight_file(X, y, str(tmp_path / "x.svm"), query_id=qid, zero_based=False)
+    code, _, _ = undercut("train", "--task", "sequence", tmp_path / "x.svm", "--lambda", 1e-3, "-o", tmp_path / "m.uc")
+    assert code == 0
+    same = SequenceLabeler(lam=1e-3).fit(X, y, lengths=[5] * 24)
+    np.testing.assert_allclose(load_model(tmp_path / "m.uc").coef_, same.coef_, atol=1e-6)
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", tmp_path / "x.svm")
+    assert "token accuracy" in out
+    assert "sequences             24" in out
+
+
+def test_folds_of_the_letters_are_chosen(undercut, tmp_path):
+    rng = np.random.default_rng(0)
+    shapes = {letter: rng.integers(0, 2, 128) for letter in "abc"}
+    lines, at = [], 0
+    for word in range(30):
+        for position, letter in enumerate("abc"):
+            at += 1
+            following = at + 1 if letter != "c" else -1
+            pixels = "\t".join(map(str, shapes[letter]))
+            lines.append(f"{at}\t{letter}\t{following}\t{word}\t{position + 1}\t{word % 3}\t{pixels}\t")
+    (tmp_path / "letter.data").write_text("\n".join(lines) + "\n")
+    file, model = tmp_path / "letter.data", tmp_path / "m.uc"
+    code, _, _ = undercut("train", "--task", "sequence", file, "--folds", "0-1", "--lambda", 1e-2, "-o", model)
+    assert code == 0
+    _, out, _ = undercut("evaluate", model, file, "--folds", 2)
+    assert "sequences             10" in out
+    assert "token accuracy        1" in out
+    for folds, message in (("7", "no word in the folds 7"), ("a-b", "--folds must be numbers")):
+        code, _, err = undercut("evaluate", model, file, "--folds", folds)
+        assert code in (1, 2)
+        assert message in err
+
+
+def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
+    short = ("train", "--task", "sequence", chunks, "--loss", "crf", "--lambda", 1e-4, "-o", tmp_path / "m.uc")
+    code, _, _ = undercut(*short, "--max-steps", 5)
+    assert code == 3
+    first = load_model(tmp_path / "m.uc")
+    code, _, _ = undercut(*short, "--start", tmp_path / "m.uc")
+    assert code == 0
+    assert load_model(tmp_path / "m.uc").objective_ < first.objective_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--task", "sequences"), "--task must be sequence or absent"),
+        (("--task", "sequence", "--loss", "hinge"), "--loss must be m3n or crf"),
+        (("--task", "sequence", "--template", "wrod[0]"), "a view must be one of word, pos"),
+        (("--task", "sequence", "--template", "word[0"), "made of parts like word[-1]"),
+        (("--task", "sequence", "--kernel", "rbf"), "--kernel is not for --task sequence"),
+        (("--task", "sequence", "--penalty", "l1"), "--penalty is not for SequenceLabeler"),
+        (("--task", "sequence", "--folds", "0-7"), "--folds is for letter.data"),
+        (("--task", "sequence", "--online"), "--task is not for --online"),
+        (("--template", "window"), "--template needs --task sequence"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(chunks, undercut, options, message):
+    code, _, err = undercut("train", chunks, *options)
+    assert code == 2
+    assert message in err
