@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from undercut.arrays import Array, FloatArray
+from undercut.arrays import Array, FloatArray, one_thread
 from undercut.errors import CapabilityError, DataError
 
 Labeling: TypeAlias = Any
@@ -203,7 +203,7 @@ class Processes(Workers):
     def __init__(self, make: Callable[..., Share], arguments: list[tuple[Any, ...]]) -> None:
         context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
         context.set_forkserver_preload([__name__])  # one import for all of them
-        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_ignore_interrupt) for _ in arguments]
+        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_be_one_of_many) for _ in arguments]
         loads = [pool.submit(_hold, _pickled((make, some))) for pool, some in zip(self._pools, arguments, strict=True)]
         for load in loads:
             _result(load)
@@ -216,8 +216,9 @@ class Processes(Workers):
 _held: list[Share] = []  # in a worker process, its share
 
 
-def _ignore_interrupt() -> None:
+def _be_one_of_many() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which keeps the best solution
+    one_thread().__enter__()  # for good: the cores are shared out already
 
 
 def _pickled(thing: Any) -> bytes:
