@@ -22,7 +22,7 @@ from undercut import DenseGram, GramRisk, KernelHedging, KernelNorm, RbfKernel, 
 from undercut.data import load_svmlight
 
 SIDE = 28
-GAPS = (1e-1, 1e-2, 1e-3)
+GAPS = (1e-2, 1e-3, 5e-4)
 
 
 def digits(name: str) -> tuple[np.ndarray, np.ndarray]:
