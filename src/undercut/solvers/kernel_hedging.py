@@ -16,10 +16,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray, beside, to_host
+from undercut.arrays import FloatArray, beside, library, to_host
 from undercut.errors import CapabilityError, require
 from undercut.regularizers import KernelNorm, Regularizer
 from undercut.risks import GramRisk, Risk
@@ -58,6 +57,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
     A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
 
+    >>> import numpy as np
     >>> from undercut import DenseGram, minimize
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, -1.0, -1.0, 1.0])
     >>> risk = GramRisk(DenseGram(np.exp(-((X - X.T) ** 2))), y)
@@ -163,8 +163,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         ridge = 1.0 / c_b if risk.fit_intercept else 0.0
         coef, own = scenarios.solve(state.consensus.seen(scenarios, c, c_b), 1.0 / (1.0 + c), ridge, last, tol)
         if scenarios.n_scenarios == 1:
-            return Expansion(coef, own, own)
-        return Expansion(coef, last.scores + risk.gram.product(coef - last.coef), own)
+            return Expansion.of(coef, own, own)
+        return Expansion.of(coef, last.scores + risk.gram.product(coef - last.coef), own)
 
     def _tolerance(self, state: KernelHedgingState) -> float:
         """Of the next programs: a share of the relative gap, and less than of the last ones."""
@@ -174,15 +174,14 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
     def _certified(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
         """The best of the mean and of the function rebuilt from a dual feasible point, and the bound of the latter."""
-        both, gram, last, n = KernelDual(risk, reg.lam), risk.gram, state.progress, state.scenarios.n_scenarios
-        x, mean = to_host(state.pull.coef) / n, to_host(state.consensus.center.coef)
+        if not risk.gram.on_host:
+            state = _refreshed(risk, state)
+        both, last, n = KernelDual(risk, reg.lam), state.progress, state.scenarios.n_scenarios
+        x, center = to_host(state.pull.coef) / n, state.consensus.center
         feasible = both.feasible(x)
-        if gram.on_host:
-            scores, mean_scores = state.pull.scores / n + gram.product(feasible - x), state.consensus.center.scores
-        else:  # the products so far are too coarse for a bound
-            scores, mean_scores = risk.scores(np.stack([feasible, mean], axis=1)).T
+        scores = to_host(state.pull.scores) / n + risk.scores(feasible - x)
         objective, solution = last.objective, state.solution
-        for w, its in ((mean, mean_scores), (feasible, scores)):
+        for w, its in ((to_host(center.coef), to_host(center.scores)), (feasible, scores)):
             if (candidate := both.objective(w, its)) < objective:
                 objective, solution = candidate, w
         lower_bound = tighter(last.lower_bound, both.bound(feasible, scores), objective)
@@ -190,6 +189,15 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         return replace(state, solution=solution, progress=progress, certified=last.step)
 
 
+def _refreshed(risk: GramRisk, state: KernelHedgingState) -> KernelHedgingState:
+    """With exact scores: the sums of coarse products are too coarse for a bound, and ever coarser."""
+    pull, center, dual = state.pull, state.consensus.center, state.consensus.dual
+    coef = library(pull.coef).stack([pull.coef, center.coef, dual.coef], 1)
+    scores = risk.gram.exact_product(coef).T
+    exact = [Expansion.of(old.coef, new, old.own) for old, new in zip((pull, center, dual), scores, strict=True)]
+    return replace(state, pull=exact[0], consensus=replace(state.consensus, center=exact[1], dual=exact[2]))
+
+
 def _expansion(risk: GramRisk, scenarios: Scenarios, coef: FloatArray) -> Expansion:
     here = beside(coef, risk.gram.diagonal)
-    return Expansion(here, risk.gram.product(here), scenarios.own(here) if coef.any() else 0.0 * here)
+    return Expansion.of(here, risk.gram.product(here), scenarios.own(here) if coef.any() else 0.0 * here)

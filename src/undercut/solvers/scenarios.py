@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray, beside, boxed, each
+from undercut.arrays import Array, FloatArray, beside, boxed, each, library
 from undercut.gram import DenseGram, Gram, check_memory
 from undercut.kernels.box_qp import solve_balanced, solve_box
 
@@ -29,17 +29,28 @@ TINY = 1e-300
 class Expansion:
     """``sum_j coef_j k(x_j, .)``, its scores ``K coef``, and ``own``: those by its own scenario's samples alone."""
 
-    coef: Any
-    scores: Any
-    own: Any
+    rows: Any  # these three, together because they move together
+
+    @classmethod
+    def of(cls, coef: Any, scores: Any, own: Any) -> Expansion:
+        """From its parts."""
+        return cls(library(coef).stack([coef, scores, own]))
+
+    @property
+    def coef(self) -> Any:
+        return self.rows[0]
+
+    @property
+    def scores(self) -> Any:
+        return self.rows[1]
+
+    @property
+    def own(self) -> Any:
+        return self.rows[2]
 
     def towards(self, other: Expansion, t: float, share: float = 1.0) -> Expansion:
         """``self + t (share other - self)``."""
-        return Expansion(
-            self.coef + t * (share * other.coef - self.coef),
-            self.scores + t * (share * other.scores - self.scores),
-            self.own + t * (share * other.own - self.own),
-        )
+        return Expansion((1.0 - t) * self.rows + (t * share) * other.rows)
 
 
 class Scenarios(ABC):
