@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
-from undercut.data.chains import ChainDesign, Chains, ChainWeights
+from undercut.data.chains import ChainDesign, ChainMask, Chains, ChainWeights
 from undercut.data.design import as_design
+from undercut.data.emissions import AllPairs
 from undercut.data.sequences import Sequences, stack_labels, stack_sequences
 from undercut.errors import DataError, ModelFileError
 from undercut.estimators.labels import class_array, codes_of, encoded
@@ -50,6 +51,11 @@ class SequenceLabeler(LinearModel):
         planes than fit into a gigabyte.
     start, end, bias : bool
         Whether there are weights for the first label, the last one, and for every label everywhere.
+    pairs : "all" or "seen"
+        Which pairs of feature and label, and of label and next label, have a weight: all of them, or those that occur
+        in the training data, a feature being there where it is not zero; the others' weights are 0.  "all" is for
+        dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
+        features, where most pairs never occur, and takes a fraction of the memory.
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
@@ -87,6 +93,7 @@ class SequenceLabeler(LinearModel):
         "start": ["boolean"],
         "end": ["boolean"],
         "bias": ["boolean"],
+        "pairs": [StrOptions({"all", "seen"})],
     }
 
     def __init__(
@@ -98,6 +105,7 @@ class SequenceLabeler(LinearModel):
         start: bool = True,
         end: bool = True,
         bias: bool = True,
+        pairs: Literal["all", "seen"] = "all",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -111,6 +119,7 @@ class SequenceLabeler(LinearModel):
         self.start = start
         self.end = end
         self.bias = bias
+        self.pairs = pairs
         self.gap_rel = gap_rel
         self.max_steps = max_steps
         self.max_seconds = max_seconds
@@ -131,7 +140,7 @@ class SequenceLabeler(LinearModel):
         self.classes_, codes = encoded(labels)
         risk = ChainRisk(
             sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
-            start=self.start, end=self.end, bias=self.bias,
+            start=self.start, end=self.end, bias=self.bias, pairs=self.pairs,
         )  # fmt: skip
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
@@ -192,7 +201,8 @@ class SequenceLabeler(LinearModel):
                 f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"
             )
         chains = Chains(sequences.lengths, self.classes_.size)
-        design = ChainDesign(as_design(sequences.X), chains, start=True, end=True, bias=True)
+        emissions = AllPairs(as_design(sequences.X), chains.n_labels)
+        design = ChainDesign(emissions, chains, ChainMask.full(chains.n_labels, start=True, end=True, bias=True))
         return chains, design.matvec(design.pack(self._weights())), sequences
 
 
