@@ -21,9 +21,9 @@ from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
-from undercut.solvers import LineSearchBundle, NonconvexBundle, Solver
+from undercut.solvers import NonconvexBundle, Solver
 
-PLANES_BYTES = 2**30  # what the planes of a fit may take
+PLANES_BYTES = 2**27  # what the planes of a fit may take: a CRF of half a million weights gains nothing from more
 CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
 LEAST_PLANES, MOST_PLANES = 20, 200
 
@@ -47,8 +47,8 @@ class SequenceLabeler(LinearModel):
     lam : float
         Lambda, beside the mean loss of a sequence.
     solver : "auto", the name of a solver such as "lbfgs", or a ``Solver``
-        "auto" is ``LineSearchBundle()`` for "m3n" and ``NonconvexBundle(line_search="greedy")`` for "crf", with no more
-        planes than fit into a gigabyte.
+        "auto" is ``NonconvexBundle``, with the search "single" for "m3n" and "greedy" for "crf", and as many planes as
+        fit into 128 MB, but at least 20.
     start, end, bias : bool
         Whether there are weights for the first label, the last one, and for every label everywhere.
     pairs : "all" or "seen"
@@ -207,11 +207,9 @@ class SequenceLabeler(LinearModel):
 
 
 def _bundle(loss: ChainLoss, n_params: int) -> Solver[Any, Any, Any]:
-    """What takes the least time: a search for one or two evaluations where they are smooth, else an exact one."""
-    planes = max(PLANES_BYTES // (8 * n_params), LEAST_PLANES)
-    if loss.is_smooth:
-        return NonconvexBundle(line_search="greedy", max_planes=min(planes, MOST_PLANES))
-    return LineSearchBundle(max_planes=planes)
+    """What takes the least time: one dynamic program per plane, or two where they are smooth and a search pays."""
+    planes = min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+    return NonconvexBundle(line_search="greedy" if loss.is_smooth else "single", max_planes=planes)
 
 
 def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:
