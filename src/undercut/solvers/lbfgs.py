@@ -79,11 +79,20 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         objective, new_gradient, cut = evaluate(solution)
 
         # 3. Remember the curvature met on the way, and what the newest plane proves.
-        moves = (*state.moves, solution - w)[-self.memory :]
-        changes = (*state.changes, new_gradient - gradient)[-self.memory :]
+        moves, changes = state.moves, state.changes
+        move, change = solution - w, new_gradient - gradient
+        if _is_curved(move, change):
+            moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
         lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
+
+
+def _is_curved(move: FloatArray, change: FloatArray) -> bool:
+    """Whether the gradient changed along a move by more than rounding, and by a number that can be squared."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        along, square = float(move @ change), float(change @ change)
+    return 0.0 < along < np.inf and 0.0 < square < np.inf and 0.0 < along / square < np.inf and 1.0 / along < np.inf
 
 
 def _quasi_newton(moves: Sequence[FloatArray], changes: Sequence[FloatArray], gradient: FloatArray) -> FloatArray:
