@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from undercut import L2, FunctionRisk, NonconvexBundle
 from undercut.bundles import Kind, LocalBundle, Trial
 
-SEARCHES = [None, "greedy", "full"]
+SEARCHES = [None, "greedy", "full", "single"]
 
 
 def wavy(seed, d):

@@ -304,7 +304,7 @@ class TestLongChains:
 
     def test_the_margin_is_attained_and_no_random_labeling_beats_it(self, long):
         crf, w = long
-        X, y = crf.design.features.X, crf.y
+        X, y = crf.design.emissions.features.X, crf.y
         risk = ChainRisk([X], [y], M3N(), start=True, end=True)
         assert risk.value(w) <= crf.value(w) + y.size + 1e-6 * crf.value(w)
         assert risk.value(w) >= crf.value(w) - y.size * np.log(4.0)

@@ -20,9 +20,9 @@ from undercut.errors import ParameterError
 from undercut.problems import PROBLEMS
 from undercut.solvers.driver import _resolve
 
-SEARCHES = [None, "greedy", "full"]
+SEARCHES = [None, "greedy", "full", "single"]
 NONCONVEX = [name for name, problem in PROBLEMS.items() if not problem.convex]
-searches = pytest.mark.parametrize("line_search", SEARCHES, ids=["plain", "greedy", "full"])
+searches = pytest.mark.parametrize("line_search", SEARCHES, ids=["plain", "greedy", "full", "single"])
 
 
 # The tables of the paper
@@ -682,7 +682,7 @@ def test_auto_picks_the_greedy_search_for_a_risk_that_is_not_convex():
 @pytest.mark.parametrize(
     ("settings", "rule"),
     [
-        ({"line_search": "exact"}, "`line_search` is None, 'greedy' or 'full'; got 'exact'"),
+        ({"line_search": "exact"}, "`line_search` is None, 'greedy', 'full' or 'single'; got 'exact'"),
         ({"max_planes": 0}, "`max_planes` must be at least 1; got 0"),
         ({"max_trials": 0}, "`max_trials` must be at least 1; got 0"),
         ({"master_accuracy": 1.0}, "`master_accuracy` must be in .*; got 1.0"),

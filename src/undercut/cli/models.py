@@ -139,6 +139,7 @@ OPTIONS = {  # by the parameter they set
     "degree": "degree",
     "coef0": "coef0",
     "device": "device",
+    "pairs": "pairs",
 }
 
 

@@ -61,6 +61,10 @@ def train(
     ] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="Leave out rarer features of templates")] = None,
     folds: Annotated[str | None, typer.Option(help="Of letter.data, such as 0-7")] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(help="Pairs of feature and label with a weight: all, or seen in the data (default for templates)"),
+    ] = None,
     lam: Annotated[
         float | None,
         typer.Option(
@@ -120,7 +124,9 @@ def train(
         raise typer.Exit(code)
     _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
     if task is None:
-        _refuse("needs --task sequence", template=template, columns=columns, min_count=min_count, folds=folds)
+        _refuse(
+            "needs --task sequence", template=template, columns=columns, min_count=min_count, folds=folds, pairs=pairs
+        )
     if kernel is None:
         _refuse("needs --kernel", C=C, degree=degree, coef0=coef0, device=device)
         if unlabelled is None:
@@ -132,7 +138,7 @@ def train(
     extras = {
         "fit_intercept": None if intercept else False, "class_weight": class_weight, "penalty": penalty,
         "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": number_or_word(gamma), "C": C, "degree": degree,
-        "coef0": coef0, "device": device,
+        "coef0": coef0, "device": device, "pairs": pairs,
     }  # fmt: skip
     model = Choice(loss, measure, nu, kernel, task, unlabelled, balance, settings, extras).estimator()
     if task is None:

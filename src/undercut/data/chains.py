@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray, in_threads
-from undercut.data.design import Design, LinearMap
+from undercut.data.design import LinearMap
+from undercut.data.emissions import Emissions
 from undercut.kernels import chain
 
 BLOCK_TOKENS = 2048  # tokens that one thread takes at a time; fixed, so that sums do not depend on the machine
@@ -38,6 +39,13 @@ class Chains:
         self.n_tokens, self.n_chains = int(self.offsets[-1]), lengths.size
         self.n_scores = (self.n_tokens + n_labels + 2) * n_labels
         self.blocks = self._blocks()
+
+    @property
+    def later(self) -> Array:
+        """The tokens that are not the first of their sequence."""
+        inside = np.ones(self.n_tokens, dtype=bool)
+        inside[self.offsets[:-1]] = False
+        return np.flatnonzero(inside)
 
     def _blocks(self) -> list[tuple[int, int]]:
         """The first and last sequence of every block: as few as make ``BLOCK_TOKENS``, or the rest."""
@@ -88,44 +96,70 @@ class ChainWeights(NamedTuple):
     bias: FloatArray
 
 
-class ChainDesign(LinearMap):
-    """All scores as a linear map of ``w = [emissions (K x d), transitions (K x K), start, end, bias (K each)]``.
+class ChainMask(NamedTuple):
+    """Which weights of a chain there are."""
 
-    The last three are there or not.
+    transitions: Array
+    start: Array
+    end: Array
+    bias: Array
+
+    @classmethod
+    def full(cls, n_labels: int, *, start: bool, end: bool, bias: bool) -> ChainMask:
+        """All transitions, and all or none of the others."""
+        return cls(np.ones((n_labels, n_labels), bool), *(np.full(n_labels, has) for has in (start, end, bias)))
+
+    def seen(self, y: Array, counts: Array, chains: Chains) -> ChainMask:
+        """Those of them that a true labeling has, over the tokens that count."""
+        later = chains.later[counts[chains.later]]
+        transitions, ends = np.zeros_like(self.transitions), np.zeros((3, chains.n_labels), bool)
+        transitions[y[later - 1], y[later]] = True
+        for labels, tokens in zip(ends, (chains.offsets[:-1], chains.offsets[1:] - 1, np.arange(y.size)), strict=True):
+            labels[y[tokens][counts[tokens]]] = True
+        return ChainMask(self.transitions & transitions, *np.logical_and(self[1:], ends))
+
+
+class ChainDesign(LinearMap):
+    """All scores as a linear map of ``w = [emissions, transitions (K x K), start (K), end (K), bias (K)]``.
+
+    ``has`` tells which of the weights of the chain there are; the others are zero.
     """
 
-    def __init__(self, features: Design, chains: Chains, *, start: bool, end: bool, bias: bool) -> None:
-        K, d = chains.n_labels, features.shape[1]
-        self.features, self.chains = features, chains
-        self.has = {"start": start, "end": end, "bias": bias}
-        self.sizes = {"emissions": K * d, "transitions": K * K, **{name: K * has for name, has in self.has.items()}}
-        self.shape = (chains.n_scores, sum(self.sizes.values()))
+    def __init__(self, emissions: Emissions, chains: Chains, has: ChainMask) -> None:
+        self.emissions, self.chains, self.has = emissions, chains, has
+        self._kept = np.flatnonzero(np.concatenate([part.reshape(-1) for part in has]))
+        self.shape = (chains.n_scores, emissions.n_params + self._kept.size)
 
     def unpack(self, w: FloatArray) -> ChainWeights:
-        """The named parts of w, which they share."""
+        """The named parts of w."""
+        return ChainWeights(self.emissions.unpack(w[: self.emissions.n_params]), *self._chain(w))
+
+    def _chain(self, w: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Transitions, start, end and bias."""
         K = self.chains.n_labels
-        parts = np.split(w, np.cumsum(list(self.sizes.values()))[:-1])
-        emissions, transitions, *vectors = parts
-        ends = [vector if vector.size else np.zeros(K) for vector in vectors]
-        return ChainWeights(emissions.reshape(K, -1), transitions.reshape(K, K), *ends)
+        parts = np.zeros((K + 3, K))
+        parts.reshape(-1)[self._kept] = w[self.emissions.n_params :]
+        return parts[:K], parts[K], parts[K + 1], parts[K + 2]
 
     def pack(self, weights: ChainWeights) -> FloatArray:
-        """The w of named parts; those that the model does not have are left out."""
-        named = zip(weights._asdict().values(), self.sizes.values(), strict=True)
-        return np.concatenate([part.reshape(-1) for part, size in named if size])
+        """The w of named parts; what the model does not have is left out."""
+        return self._joined(self.emissions.pack(weights.emissions), *weights[1:])
+
+    def _joined(self, emissions: FloatArray, *chain: FloatArray) -> FloatArray:
+        return np.concatenate([emissions, np.concatenate([part.reshape(-1) for part in chain])[self._kept]])
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
-        weights, scores = self.unpack(w), np.empty(self.shape[0])
-        parts = self.chains.split(scores)
+        scores = np.empty(self.shape[0])
+        parts, (transitions, start, end, bias) = self.chains.split(scores), self._chain(w)
         with np.errstate(over="ignore", invalid="ignore"):  # the risk says where its value is infinite
-            np.add(self.features.matmat(weights.emissions), weights.bias, out=parts.emissions)
-        parts.transitions[:], parts.start[:], parts.end[:] = weights[1:4]
+            self.emissions.fill(w[: self.emissions.n_params], parts.emissions)
+            if bias.any():
+                np.add(parts.emissions, bias, out=parts.emissions)
+        parts.transitions[:], parts.start[:], parts.end[:] = transitions, start, end
         return scores
 
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
         parts = self.chains.split(g)
-        emissions = self.features.rmatmat(parts.emissions)
-        bias = parts.emissions.sum(axis=0) if self.has["bias"] else parts.start
-        return self.pack(ChainWeights(emissions, *parts[1:], bias))
+        return self._joined(self.emissions.gradient(parts.emissions), *parts[1:], parts.emissions.sum(axis=0))

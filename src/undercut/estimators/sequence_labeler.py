@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
-from undercut.data.chains import ChainDesign, Chains, ChainWeights
+from undercut.data.chains import ChainDesign, ChainMask, Chains, ChainWeights
 from undercut.data.conll import as_conll
 from undercut.data.design import as_design
+from undercut.data.emissions import AllPairs
 from undercut.data.sequences import Sequences, stack_labels, stack_sequences
 from undercut.data.templates import TemplateFeatures
 from undercut.errors import DataError, ModelFileError
@@ -22,9 +23,9 @@ from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
-from undercut.solvers import LineSearchBundle, NonconvexBundle, Solver
+from undercut.solvers import NonconvexBundle, Solver
 
-PLANES_BYTES = 2**30  # what the planes of a fit may take
+PLANES_BYTES = 2**27  # what the planes of a fit may take: a CRF of half a million weights gains nothing from more
 CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
 LEAST_PLANES, MOST_PLANES = 20, 200
 
@@ -50,12 +51,18 @@ class SequenceLabeler(LinearModel):
     lam : float
         Lambda, beside the mean loss of a sequence.
     solver : "auto", the name of a solver such as "lbfgs", or a ``Solver``
-        "auto" is ``LineSearchBundle()`` for "m3n" and ``NonconvexBundle(line_search="greedy")`` for "crf", with no more
-        planes than fit into a gigabyte.
+        "auto" is ``NonconvexBundle``, with the search "single" for "m3n" and "greedy" for "crf", and as many planes as
+        fit into 128 MB, but at least 20.
     features : TemplateFeatures or None
         The templates that make features of tokens.
     start, end, bias : bool
         Whether there are weights for the first label, the last one, and for every label everywhere.
+    pairs : "auto", "all" or "seen"
+        Which pairs of feature and label, and of label and next label, have a weight: all of them, or those that occur
+        in the training data, a feature being there where it is not zero; the others' weights are 0.  "all" is for
+        dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
+        features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
+        ``features``, else "all".
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
@@ -96,6 +103,7 @@ class SequenceLabeler(LinearModel):
         "start": ["boolean"],
         "end": ["boolean"],
         "bias": ["boolean"],
+        "pairs": [StrOptions({"auto", "all", "seen"})],
     }
 
     def __init__(
@@ -108,6 +116,7 @@ class SequenceLabeler(LinearModel):
         start: bool = True,
         end: bool = True,
         bias: bool = True,
+        pairs: Literal["auto", "all", "seen"] = "auto",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -122,6 +131,7 @@ class SequenceLabeler(LinearModel):
         self.start = start
         self.end = end
         self.bias = bias
+        self.pairs = pairs
         self.gap_rel = gap_rel
         self.max_steps = max_steps
         self.max_seconds = max_seconds
@@ -142,7 +152,7 @@ class SequenceLabeler(LinearModel):
         self.classes_, codes = encoded(labels)
         risk = ChainRisk(
             sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
-            start=self.start, end=self.end, bias=self.bias,
+            start=self.start, end=self.end, bias=self.bias, pairs=self._pairs(),
         )  # fmt: skip
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
@@ -152,6 +162,11 @@ class SequenceLabeler(LinearModel):
         self.n_features_in_ = self.coef_.shape[1]
         self._report([result])
         return self
+
+    def _pairs(self) -> Literal["all", "seen"]:
+        if self.pairs == "auto":
+            return "all" if self.features is None else "seen"
+        return self.pairs
 
     def _sequences(self, X: Any, lengths: Any, *, fit: bool = False) -> Sequences:
         """All tokens in one matrix of features, those that templates make of them where there are templates."""
@@ -232,16 +247,15 @@ class SequenceLabeler(LinearModel):
                 f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"
             )
         chains = Chains(sequences.lengths, self.classes_.size)
-        design = ChainDesign(as_design(sequences.X), chains, start=True, end=True, bias=True)
+        emissions = AllPairs(as_design(sequences.X), chains.n_labels)
+        design = ChainDesign(emissions, chains, ChainMask.full(chains.n_labels, start=True, end=True, bias=True))
         return chains, design.matvec(design.pack(self._weights())), sequences
 
 
 def _bundle(loss: ChainLoss, n_params: int) -> Solver[Any, Any, Any]:
-    """What takes the least time: a search for one or two evaluations where they are smooth, else an exact one."""
-    planes = max(PLANES_BYTES // (8 * n_params), LEAST_PLANES)
-    if loss.is_smooth:
-        return NonconvexBundle(line_search="greedy", max_planes=min(planes, MOST_PLANES))
-    return LineSearchBundle(max_planes=planes)
+    """What takes the least time: one dynamic program per plane, or two where they are smooth and a search pays."""
+    planes = min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+    return NonconvexBundle(line_search="greedy" if loss.is_smooth else "single", max_planes=planes)
 
 
 def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:

@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray
-from undercut.data.chains import ChainDesign, Chains, ChainWeights, Potentials
-from undercut.data.design import Design, as_design
+from undercut.data.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
+from undercut.data.design import as_design
+from undercut.data.emissions import AllPairs, Emissions, seen_pairs
 from undercut.data.sequences import label_codes, stack_sequences
 from undercut.errors import DataError, require
 from undercut.kernels import chain
@@ -107,9 +108,7 @@ class ChainScores(ScoreFunction):
 
     def _count_true_pairs(self) -> FloatArray:
         """The weighted numbers of transitions of the true labelings."""
-        inside = np.ones(self.y.size, dtype=bool)
-        inside[self.chains.offsets[:-1]] = False  # what comes before a sequence is another one
-        at = np.flatnonzero(inside)
+        at = self.chains.later
         pairs = np.zeros((self.chains.n_labels, self.chains.n_labels))
         np.add.at(pairs, (self.y[at - 1], self.y[at]), np.repeat(self.weight, self.chains.lengths)[at])
         return pairs
@@ -165,7 +164,8 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     ``X`` is a list of sequences, one row per token, with a list of their labels 0 ... K-1 as ``y``; or one matrix of
     all tokens, dense or CSR, with all labels in one array and the ``lengths`` of the sequences.  The parameters are
     ``w = [emissions (K x d), transitions (K x K), start (K), end (K), bias (K)]``, where the last three are there if
-    asked for; ``unpack(w)`` names them.
+    asked for; ``unpack(w)`` names them.  With ``pairs="seen"`` there are weights only for those pairs of feature and
+    label, and of label and next label, that a true labeling has, and all other weights are zero.
 
     >>> risk = ChainRisk([[[1.0], [2.0]], [[-1.0]]], [[0, 1], [1]], CRF())
     >>> risk.n_params, risk.decode(np.array([-1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
@@ -184,7 +184,9 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         end: bool = False,
         bias: bool = False,
         n_labels: int | None = None,
+        pairs: Literal["all", "seen"] = "all",
     ) -> None:
+        require(pairs in ("all", "seen"), "`pairs` is 'all' or 'seen'", pairs)
         stacked = stack_sequences(X, lengths)
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
         if n_labels is None:
@@ -192,8 +194,15 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         elif n_labels <= codes.max():
             raise DataError(f"`n_labels` must exceed every label in y; got {n_labels} and a label {codes.max()}")
         chains = Chains(stacked.lengths, n_labels)
-        design = ChainDesign(as_design(stacked.X), chains, start=start, end=end, bias=bias)
-        self._set(design, codes, loss, normalized_weights(sample_weight, chains.n_chains))
+        weight = normalized_weights(sample_weight, chains.n_chains)
+        has = ChainMask.full(n_labels, start=start, end=end, bias=bias)
+        emissions: Emissions
+        if pairs == "seen":
+            counts = np.repeat(weight > 0.0, chains.lengths)
+            emissions, has = seen_pairs(stacked.X, codes, counts, n_labels), has.seen(codes, counts, chains)
+        else:
+            emissions = AllPairs(as_design(stacked.X), n_labels)
+        self._set(ChainDesign(emissions, chains, has), codes, loss, weight)
 
     def _set(self, design: ChainDesign, y: Array, loss: ChainLoss, weight: FloatArray) -> None:
         self.y, self.loss, self.weight = y, loss, weight
@@ -222,7 +231,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     def batch(self, rows: Array) -> Risk:
         whole, part = self.design.chains, ChainRisk.__new__(ChainRisk)
         tokens = whole.tokens_of(rows)
-        features: Design = self.design.features.take(tokens)
-        design = ChainDesign(features, Chains(whole.lengths[rows], whole.n_labels), **self.design.has)
+        chains = Chains(whole.lengths[rows], whole.n_labels)
+        design = ChainDesign(self.design.emissions.take(tokens), chains, self.design.has)
         part._set(design, self.y[tokens], self.loss, self.weight[rows] * (self.n_samples / len(rows)))
         return part

@@ -8,11 +8,12 @@ A single plane already bounds the optimum, and ever more tightly as the gradient
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.optimize import LbfgsInvHessProduct, line_search
+from scipy.optimize import line_search
 from scipy.optimize._linesearch import LineSearchWarning
 from typing_extensions import override
 
@@ -65,7 +66,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         # 1. The quasi-Newton direction, steepest descent while there is no memory.
         direction = -gradient / max(1.0, float(np.linalg.norm(gradient)))
         if state.moves:
-            direction = -LbfgsInvHessProduct(np.array(state.moves), np.array(state.changes)).matvec(gradient)
+            direction = _quasi_newton(state.moves, state.changes, gradient)
 
         # 2. A step that obeys the Wolfe conditions if there is one; without any, forget the curvature and start over.
         t = _step_length(evaluate, w, direction, gradient, last.objective)
@@ -78,11 +79,39 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         objective, new_gradient, cut = evaluate(solution)
 
         # 3. Remember the curvature met on the way, and what the newest plane proves.
-        moves = (*state.moves, solution - w)[-self.memory :]
-        changes = (*state.changes, new_gradient - gradient)[-self.memory :]
+        moves, changes = state.moves, state.changes
+        move, change = solution - w, new_gradient - gradient
+        if _is_curved(move, change):
+            moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
         lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
+
+
+def _is_curved(move: FloatArray, change: FloatArray) -> bool:
+    """Whether the gradient changed along a move by more than rounding, and by a number that can be squared."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        along, square = float(move @ change), float(change @ change)
+    return 0.0 < along < np.inf and 0.0 < square < np.inf and 0.0 < along / square < np.inf and 1.0 / along < np.inf
+
+
+def _quasi_newton(moves: Sequence[FloatArray], changes: Sequence[FloatArray], gradient: FloatArray) -> FloatArray:
+    """``-H gradient`` by the two loops of Nocedal (1980).
+
+    H is ``<s, y> / <y, y>`` times the identity for the newest move s and change y, updated by every pair in turn:
+    ``H <- (I - rho s y') H (I - rho y s') + rho s s'`` with ``rho = 1 / <s, y>``.
+    """
+    direction = -gradient
+    rho = [1.0 / float(y @ s) for s, y in zip(moves, changes, strict=True)]
+    steps = list(zip(moves, changes, rho, strict=True))
+    shares = []
+    for s, y, r in reversed(steps):
+        shares.append(r * float(s @ direction))
+        direction -= shares[-1] * y
+    direction *= 1.0 / (rho[-1] * float(changes[-1] @ changes[-1]))
+    for (s, y, r), share in zip(steps, reversed(shares), strict=True):
+        direction += (share - r * float(y @ direction)) * s
+    return direction
 
 
 def _step_length(

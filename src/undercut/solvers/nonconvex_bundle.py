@@ -26,10 +26,11 @@ from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Risk
 from undercut.solvers.base import Solver, tighter
 from undercut.solvers.cutting_plane import check_bundle_settings, master_tolerance
-from undercut.solvers.wolfe import Sample, search
+from undercut.solvers.wolfe import Sample, next_step, search
 from undercut.trace import Certificate, Progress
 
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
+LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
 SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
 FAR = 1e8  # an objective that much larger, relative to what is at stake, is as good as infinite
 
@@ -38,7 +39,7 @@ FAR = 1e8  # an objective that much larger, relative to what is at stake, is as 
 class NonconvexState:
     best: Trial
     target: FloatArray  # the model's minimizer
-    reach: float  # length of the last step
+    reach: float  # length of the last step; for "single" the share of the way that the next one goes
     n_failed: int  # searches in a row without descent
     bundle: Bundle
     progress: Progress
@@ -63,7 +64,8 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
 
     Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
     and the minimizer, from the last step's length, for one or two evaluations; ``"full"`` also takes the plane at the
-    minimizer.  The planes of all evaluated points are kept.
+    minimizer; ``"single"`` spends one evaluation and learns from its slope how far the next should go, which suits
+    risks that have kinks everywhere.  The planes of all evaluated points are kept.
 
     >>> import numpy as np
     >>> from undercut import FunctionRisk, L2, minimize
@@ -77,14 +79,14 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
     needs_convex = False
 
     max_planes: int = 200  # planes kept besides the flat and the aggregated one
-    line_search: Literal["greedy", "full"] | None = None
-    max_trials: int = 2  # evaluations a line search may spend
+    line_search: Literal["greedy", "full", "single"] | None = None
+    max_trials: int = 2  # evaluations that a search other than "single" may spend
     master_accuracy: float = 1e-3  # solve each master problem to this fraction of the gap
 
     def __post_init__(self) -> None:
         check_bundle_settings(self.max_planes, 0, self.master_accuracy)
-        known = self.line_search in (None, "greedy", "full")
-        require(known, "`line_search` is None, 'greedy' or 'full'", self.line_search)
+        known = self.line_search in (None, "greedy", "full", "single")
+        require(known, "`line_search` is None, 'greedy', 'full' or 'single'", self.line_search)
         require(self.max_trials >= 1, "`max_trials` must be at least 1", self.max_trials)
 
     @override
@@ -146,6 +148,10 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
         if state.n_failed >= MAX_FAILED:
             with suppress(NonfiniteError):
                 return _Move([sample.at(1.0).trial], state.reach, 0)
+        if self.line_search == "single":
+            at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
+            n_failed = 0 if at.value < best.objective else state.n_failed + 1
+            return _Move([at.trial], next_step(sample.start, at), n_failed)
         max_trials = min(self.max_trials, self.max_planes)  # no plane is taken that cannot be kept
         first = min(1.0, state.reach / length)
         samples = search(sample, sample.start, first if sample.moves(first) else 1.0, max_trials)

@@ -10,6 +10,7 @@ not: the planes of all trials are worth their price.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from undercut.bundles.local import Trial
 DECREASE = 0.1
 CURVATURE = 0.7
 LEAST_GROWTH, MOST_GROWTH = 1.5, 10.0  # of t where f still falls steeply
+MOST_CHANGE = 2.0  # of t from one search of a single trial to the next
 MARGIN = 0.01  # of a bracket, at both of its ends
 
 
@@ -47,6 +49,13 @@ def search(sample: Callable[[float], Sample], start: Sample, first: float, max_t
             high = at
         samples.append(sample(_beyond(start, low) if high is None else _between(low, high)))
     return samples
+
+
+def next_step(start: Sample, at: Sample) -> float:
+    """The t of the next search that has one trial only: where the secant of the slopes vanishes, within a factor."""
+    fall = -min(start.slope, 0.0)
+    zero = at.t * fall / (at.slope + fall) if at.slope > -fall else math.inf
+    return min(max(zero, at.t / MOST_CHANGE), MOST_CHANGE * at.t)
 
 
 def _beyond(start: Sample, low: Sample) -> float:
