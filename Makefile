@@ -30,6 +30,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/multivariate.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/paths.py
+	$(BIN)/python benchmarks/hedging.py
+	$(BIN)/python benchmarks/structured.py
+	$(BIN)/python benchmarks/tables45.py
+	$(BIN)/python benchmarks/chunking.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'
