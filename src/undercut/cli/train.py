@@ -5,159 +5,130 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from types import SimpleNamespace
+from typing import Any
 
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.models import DEFAULT_LOSS, LOSSES, Choice, fit, number_or_word
+from undercut.cli import options
+from undercut.cli.models import DEFAULT_LOSS, OPTIONS, Choice, fit, number_or_word
 from undercut.cli.report import describe_fit
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.stream import train_online
 from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import load_model, save_model
-from undercut.estimators.kernel_classifier import KERNELS
-from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
-from undercut.online import ONLINE_SOLVERS
-from undercut.solvers import SOLVERS
 from undercut.trace import Result, Status, write_trace
+
+KERNEL_OPTIONS = ("C", "degree", "coef0", "device")
+SEQUENCE_OPTIONS = ("template", "columns", "min_count", "folds", "pairs")
 
 
 def train(
-    file: Annotated[
-        Path,
-        typer.Argument(help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz"),
-    ],
-    task: Annotated[str | None, typer.Option(help="sequence: label the tokens of sequences")] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(LOSSES)}; default {DEFAULT_LOSS}; with --task sequence m3n (default) or crf"),
-    ] = None,
-    measure: Annotated[
-        str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
-    ] = None,
-    nu: Annotated[float | None, typer.Option(help="Detect novelty: the share of samples that may be novel")] = None,
-    kernel: Annotated[str | None, typer.Option(help=f"{', '.join(KERNELS)}: a kernel machine, hinge loss")] = None,
-    C: Annotated[float | None, typer.Option("--C", help="With --kernel, in place of lambda; default 1")] = None,
-    gamma: Annotated[
-        str | None,
-        typer.Option(
-            help="With --kernel: scale (default), auto or a number; with --unlabelled: what those samples count"
-        ),
-    ] = None,
-    degree: Annotated[int | None, typer.Option(help="Of the poly kernel; default 3")] = None,
-    coef0: Annotated[float | None, typer.Option(help="Of the poly and sigmoid kernels; default 0")] = None,
-    device: Annotated[str | None, typer.Option(help="With --kernel: where the Gram matrix is, such as cuda")] = None,
-    template: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --task sequence, repeatable: window (default), spelling, a template such as 'word[-1] word[0]', "
-            "or a file of them"
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Names of the first columns of a CoNLL file, for templates; default word,pos")
-    ] = None,
-    min_count: Annotated[int | None, typer.Option(min=1, help="Leave out rarer features of templates")] = None,
-    folds: Annotated[str | None, typer.Option(help="Of letter.data, such as 0-7")] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(help="Pairs of feature and label with a weight: all, or seen in the data (default for templates)"),
-    ] = None,
-    lam: Annotated[
-        float | None,
-        typer.Option(
-            "--lambda", help="Lambda beside the mean loss; default 1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu"
-        ),
-    ] = None,
-    penalty: Annotated[str | None, typer.Option(help="l2, l1 or elasticnet; default l2")] = None,
-    l1_ratio: Annotated[float | None, typer.Option(help="Share of l1 in elasticnet; default 0.5")] = None,
-    multi_class: Annotated[
-        str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic); default ovr")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")] = Path("model.uc"),
-    gap: Annotated[float, typer.Option(help="Stop at this gap relative to the objective")] = 1e-3,
-    solver: Annotated[
-        str,
-        typer.Option(
-            help=f"auto, {', '.join(SOLVERS)}; with --kernel {', '.join(KERNEL_SOLVERS)}; "
-            f"with --online {', '.join(ONLINE_SOLVERS)}"
-        ),
-    ] = "auto",
-    intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not penalized")] = True,
-    class_weight: Annotated[str | None, typer.Option(help="balanced, or nothing")] = None,
-    max_steps: Annotated[int, typer.Option(help="Limit for each problem")] = 10_000,
-    max_seconds: Annotated[float | None, typer.Option(help="Limit for each problem")] = None,
-    unlabelled: Annotated[
-        Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")
-    ] = None,
-    balance: Annotated[
-        str | None,
-        typer.Option(help="With --unlabelled: labelled (default), a share of the last class, or none"),
-    ] = None,
-    start: Annotated[Path | None, typer.Option(help="Continue from this model")] = None,
-    n_features: Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")] = None,
-    online: Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")] = False,
-    passes: Annotated[int | None, typer.Option(min=1, help="With --online: times to read the file; default 1")] = None,
-    chunk_rows: Annotated[int | None, typer.Option(min=1, help="With --online: rows at a time; default 10000")] = None,
-    classes: Annotated[str | None, typer.Option(help="With --online: all labels, such as -1,1")] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")] = False,
+    file: options.File,
+    task: options.Task = None,
+    loss: options.Loss = None,
+    measure: options.Measure = None,
+    nu: options.Nu = None,
+    kernel: options.Kernel = None,
+    C: options.C = None,
+    gamma: options.Gamma = None,
+    degree: options.Degree = None,
+    coef0: options.Coef0 = None,
+    device: options.Device = None,
+    template: options.Template = None,
+    columns: options.Columns = None,
+    min_count: options.MinCount = None,
+    folds: options.Folds = None,
+    pairs: options.Pairs = None,
+    lam: options.Lambda = None,
+    penalty: options.Penalty = None,
+    l1_ratio: options.L1Ratio = None,
+    multi_class: options.MultiClass = None,
+    output: options.Output = Path("model.uc"),
+    gap: options.Gap = 1e-3,
+    solver: options.Solver = "auto",
+    intercept: options.Intercept = True,
+    class_weight: options.ClassWeight = None,
+    max_steps: options.MaxSteps = 10_000,
+    max_seconds: options.MaxSeconds = None,
+    unlabelled: options.Unlabelled = None,
+    balance: options.Balance = None,
+    start: options.Start = None,
+    n_features: options.NFeatures = None,
+    online: options.Online = False,
+    passes: options.Passes = None,
+    chunk_rows: options.ChunkRows = None,
+    classes: options.Classes = None,
+    trace: options.Trace = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a model on FILE and save it with its certificate."""
+    given = SimpleNamespace(**locals())
     _check_writable(output, trace)
     if online:
-        _refuse(
-            "is not for --online", trace=trace, max_seconds=max_seconds, class_weight=class_weight,
-            unlabelled=unlabelled, measure=measure, nu=nu, penalty=penalty, l1_ratio=l1_ratio, multi_class=multi_class,
-            kernel=kernel, C=C, gamma=gamma, degree=degree, coef0=coef0, device=device, task=task,
-        )  # fmt: skip
-        choice = {
-            "loss": loss or DEFAULT_LOSS, "lam": 1e-4 if lam is None else lam, "fit_intercept": intercept,
-            "solver": "optimistic_proximal" if solver == "auto" else solver,
-        }  # fmt: skip
-        code = train_online(
-            file, choice, output, n_passes=passes or 1, chunk_rows=chunk_rows or 10_000, classes=classes,
-            n_features=n_features, start=start, quiet=quiet,
-        )  # fmt: skip
-        raise typer.Exit(code)
-    _refuse("needs --online", passes=passes, chunk_rows=chunk_rows, classes=classes)
-    if task is None:
-        _refuse(
-            "needs --task sequence", template=template, columns=columns, min_count=min_count, folds=folds, pairs=pairs
-        )
-    if kernel is None:
-        _refuse("needs --kernel", C=C, degree=degree, coef0=coef0, device=device)
-        if unlabelled is None:
-            _refuse("needs --kernel or --unlabelled", gamma=gamma)
-    settings: dict[str, Any] = {
-        "solver": solver, "gap_rel": gap, "max_steps": max_steps, "max_seconds": max_seconds,
-        "verbose": int(not quiet), **({} if lam is None else {"lam": lam}),
-    }  # fmt: skip
-    extras = {
-        "fit_intercept": None if intercept else False, "class_weight": class_weight, "penalty": penalty,
-        "l1_ratio": l1_ratio, "multi_class": multi_class, "gamma": number_or_word(gamma), "C": C, "degree": degree,
-        "coef0": coef0, "device": device, "pairs": pairs,
-    }  # fmt: skip
-    model = Choice(loss, measure, nu, kernel, task, unlabelled, balance, settings, extras).estimator()
-    if task is None:
-        X, y, qid = load_svmlight(file, n_features=n_features)
-        results = _fit(model, start, X.shape[1], lambda: fit(model, X, y, qid, unlabelled))
-    else:
-        data = read_sequences(file, folds, n_features)
-        if data.is_text:
-            model.features = templates(template or [], columns, min_count)
-        else:
-            _refuse("is for CoNLL files", template=template, columns=columns, min_count=min_count)
-        width = None if data.is_text else data.X.shape[1]
-        results = _fit(model, start, width, lambda: model.fit(data.X, data.targets, **data.options))
+        raise typer.Exit(_stream(given))
+    _refuse(given, "needs --online", "passes", "chunk_rows", "classes")
+    model, results = _fit_rows(given) if task is None else _fit_sequences(given)
     save_model(model, output)
     if trace is not None:
         _write_traces(trace, results, model)
     if not quiet:
         describe_fit(model, results, output)
     raise typer.Exit(_exit_code(results))
+
+
+def _stream(given: SimpleNamespace) -> int:
+    """``--online``; the exit code."""
+    _refuse(
+        given, "is not for --online", "trace", "max_seconds", "class_weight", "unlabelled", "measure", "nu", "penalty",
+        "l1_ratio", "multi_class", "balance", "kernel", "task", *KERNEL_OPTIONS, "gamma", *SEQUENCE_OPTIONS,
+    )  # fmt: skip
+    choice = {
+        "loss": given.loss or DEFAULT_LOSS, "lam": 1e-4 if given.lam is None else given.lam,
+        "fit_intercept": given.intercept, "solver": "optimistic_proximal" if given.solver == "auto" else given.solver,
+    }  # fmt: skip
+    return train_online(
+        given.file, choice, given.output, n_passes=given.passes or 1, chunk_rows=given.chunk_rows or 10_000,
+        classes=given.classes, n_features=given.n_features, start=given.start, quiet=given.quiet,
+    )  # fmt: skip
+
+
+def _fit_rows(given: SimpleNamespace) -> tuple[Any, list[Result]]:
+    """A model of the rows of an SVMlight file."""
+    _refuse(given, "needs --task sequence", *SEQUENCE_OPTIONS)
+    if given.kernel is None:
+        _refuse(given, "needs --kernel", *KERNEL_OPTIONS)
+        if given.unlabelled is None:
+            _refuse(given, "needs --kernel or --unlabelled", "gamma")
+    model = _estimator(given)
+    X, y, qid = load_svmlight(given.file, n_features=given.n_features)
+    return model, _fit(model, given.start, X.shape[1], lambda: fit(model, X, y, qid, given.unlabelled))
+
+
+def _fit_sequences(given: SimpleNamespace) -> tuple[Any, list[Result]]:
+    """A model of the sequences of any file."""
+    model = _estimator(given)
+    data = read_sequences(given.file, given.folds, given.n_features)
+    if data.is_text:
+        model.features = templates(given.template or [], given.columns, given.min_count)
+    else:
+        _refuse(given, "is for CoNLL files", "template", "columns", "min_count")
+    width = None if data.is_text else data.X.shape[1]
+    return model, _fit(model, given.start, width, lambda: model.fit(data.X, data.targets, **data.options))
+
+
+def _estimator(given: SimpleNamespace) -> Any:
+    settings: dict[str, Any] = {
+        "solver": given.solver, "gap_rel": given.gap, "max_steps": given.max_steps, "max_seconds": given.max_seconds,
+        "verbose": int(not given.quiet), **({} if given.lam is None else {"lam": given.lam}),
+    }  # fmt: skip
+    extras = {name: getattr(given, name) for name in OPTIONS if name != "fit_intercept"}
+    extras |= {"fit_intercept": None if given.intercept else False, "gamma": number_or_word(given.gamma)}
+    return Choice(
+        given.loss, given.measure, given.nu, given.kernel, given.task, given.unlabelled, given.balance, settings, extras
+    ).estimator()
 
 
 def _check_writable(*paths: Path | None) -> None:
@@ -179,10 +150,10 @@ def _fit(model: Any, start: Path | None, width: int | None, fitting: Callable[[]
     return model.result_ if isinstance(model.result_, list) else [model.result_]
 
 
-def _refuse(reason: str, **given: Any) -> None:
+def _refuse(given: SimpleNamespace, reason: str, *names: str) -> None:
     """Options that would be ignored are refused instead."""
-    for name, value in given.items():
-        if value is not None:
+    for name in names:
+        if (value := getattr(given, name)) is not None:
             raise ParameterError(f"--{name.replace('_', '-')} {reason}: drop it; got {value}")
 
 
