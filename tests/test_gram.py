@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from undercut import DenseGram, TiledGram
+from undercut import DenseGram, TiledGram, minimize
 from undercut.errors import DataError, ParameterError
 from undercut.gram import EXACT_EIGENVALUES, check_memory
 from undercut.regularizers import KernelNorm
@@ -86,7 +86,9 @@ def test_rounding_is_not_called_indefinite():
 
 
 def test_a_matrix_too_large_says_how_large_before_it_is_begun():
-    with pytest.raises(DataError, match=r"1000000 samples needs 3\.73e\+03 GiB, and .* GiB are available: use float32"):
+    with pytest.raises(
+        DataError, match=r"1000000 samples needs 3\.73e\+03 GiB, and .* GiB are available: use fewer samples"
+    ):
         check_memory("the Gram matrix of 1000000 samples", 1_000_000, 1_000_000, 4)
 
     def kernel(A, B):
@@ -119,3 +121,20 @@ def test_the_norm_keeps_its_contract(X):
     assert flat.conjugate(np.array([0.0, 1.0])) == np.inf
     with pytest.raises(DataError, match="one coefficient per sample of the Gram matrix, 2"):
         flat.check_size(3)
+
+
+def test_a_single_small_negative_eigenvalue_is_found_where_the_check_is_exact():
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((600, 600)))[0]
+    values = np.linspace(0.0, 1.0, 600)
+    DenseGram((Q * values) @ Q.T)
+    values[300] = -1e-3
+    with pytest.raises(DataError, match=r"smallest eigenvalue is -0\.00"):
+        DenseGram((Q * values) @ Q.T)
+
+
+def test_negative_curvature_that_a_solver_meets_is_no_certificate():
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    gram = DenseGram(K, check=False)
+    with pytest.raises(DataError, match="x' K x is -"):
+        minimize(GramRisk(gram, [1.0, -1.0]), KernelNorm(0.1, gram))

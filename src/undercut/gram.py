@@ -13,13 +13,15 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
+from numpy.linalg import LinAlgError
+from scipy.linalg import cholesky, eigh_tridiagonal
 from typing_extensions import override
 
 from undercut.arrays import (
     Array,
     FloatArray,
     beside,
+    cast,
     each,
     empty_near,
     free_bytes,
@@ -39,7 +41,9 @@ FEW = 0.25  # share of the rows up to which a device multiplies by copies of the
 SYMMETRIC = 1e-6  # what K may differ from its transpose, relative to its largest entry
 DEFINITE = 1e-6  # how negative an eigenvalue may be, relative to the largest
 EXACT_EIGENVALUES = 500  # samples up to which they are cheap
+EXACT_CHECK = 4000  # samples up to which a Cholesky factor is, which tells whether any eigenvalue is negative
 LANCZOS_STEPS = 30
+NOT_FINITE = "the Gram matrix must be finite; it contains NaN or infinity: scale the features, drop or impute them"
 
 
 class Gram(ABC):
@@ -87,10 +91,12 @@ class DenseGram(Gram):
         if not hasattr(K, "device") or isinstance(K, np.ndarray):
             K = np.asarray(K)
             K = np.ascontiguousarray(K, dtype=K.dtype if K.dtype in (np.float32, np.float64) else np.float64)
+        elif str(K.dtype) not in ("torch.float32", "torch.float64"):
+            K = K.double()
         if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
             raise DataError(f"the Gram matrix must be square, samples by samples; got shape {tuple(K.shape)}")
         self.K, self.n_samples, self.itemsize = K, int(K.shape[0]), int(K.itemsize)
-        self.diagonal = beside(K.diagonal(), K)
+        self.diagonal = _finite(beside(K.diagonal(), K))
         if check:
             self._check()
 
@@ -151,20 +157,15 @@ class DenseGram(Gram):
         return out
 
     def _check(self) -> None:
-        largest = float(abs(self.K).max())
+        largest = max(float(self.K.max()), -float(self.K.min()))
         if not np.isfinite(largest):
-            raise DataError("the Gram matrix must be finite; it contains NaN or infinity")
+            raise DataError(NOT_FINITE)
         tile = max(1, TILE // (8 * self.n_samples))
         for low in range(0, self.n_samples, tile):
             off = float(abs(self.K[low : low + tile] - self.K[:, low : low + tile].T).max())
             if off > SYMMETRIC * largest:
                 raise DataError(f"the Gram matrix must be symmetric; it differs from its transpose by {off:.3g}")
-        smallest, size = _extreme_eigenvalues(self)
-        if smallest < -DEFINITE * max(size, largest):
-            raise DataError(
-                f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {smallest:.6g} or less, "
-                "the problem is not convex and has no certificate: use another kernel, or add to its diagonal"
-            )
+        check_definite(self)
 
 
 class NearRows:
@@ -211,16 +212,20 @@ class NearRows:
 class TiledGram(Gram):
     """The matrix ``kernel(X, X)`` computed anew for every product, in tiles of ``tile_bytes``.
 
+    Unless ``check`` is False some thirty products look for a negative eigenvalue, which is refused.
+
     >>> TiledGram(lambda X, Z: X @ Z.T, np.eye(2)).product(np.array([1.0, 2.0]))
     array([1., 2.])
     """
 
-    def __init__(self, kernel: Kernel, X: Any, *, tile_bytes: int = TILE) -> None:
+    def __init__(self, kernel: Kernel, X: Any, *, tile_bytes: int = TILE, check: bool = True) -> None:
         require(tile_bytes >= 8, "`tile_bytes` must be at least 8", tile_bytes)
         self.kernel, self.X, self.tile_bytes = kernel, X, tile_bytes
         self.n_samples = X.shape[0]
         chunks = [X[low : low + 8] for low in range(0, self.n_samples, 8)]
-        self.diagonal = np.concatenate([np.diagonal(kernel(chunk, chunk)).astype(np.float64) for chunk in chunks])
+        self.diagonal = _finite(np.concatenate([np.diagonal(kernel(chunk, chunk)) for chunk in chunks]))
+        if check:
+            check_definite(self)
 
     @override
     def product(self, v: Any) -> FloatArray:
@@ -238,13 +243,48 @@ class TiledGram(Gram):
         return np.ascontiguousarray(self.kernel(part, part))
 
 
+def _finite(diagonal: Any) -> Any:
+    """The diagonal in double precision; where a kernel is positive semidefinite it bounds all other entries."""
+    diagonal = cast(diagonal, "float64")
+    if not bool((abs(diagonal) < np.inf).all()):
+        raise DataError(NOT_FINITE)
+    return diagonal
+
+
+def check_definite(gram: Gram) -> None:
+    """Raise ``DataError`` with a negative eigenvalue.
+
+    Up to ``EXACT_CHECK`` samples of a stored matrix none is missed; beyond, Lanczos' method may miss a small one.
+    """
+    n = gram.n_samples
+    smallest, size = _extreme_eigenvalues(gram)
+    tolerance = DEFINITE * max(size, float(abs(gram.diagonal).max()))
+    if smallest >= -tolerance and EXACT_EIGENVALUES < n <= EXACT_CHECK and isinstance(gram, DenseGram):
+        K = gram.block(np.arange(n)).astype(np.float64)
+        smallest = 0.0 if _has_factor(K, tolerance) else float(np.linalg.eigvalsh(K)[0])
+    if smallest < -tolerance:
+        raise DataError(
+            f"the Gram matrix must be positive semidefinite; its smallest eigenvalue is {smallest:.6g} or less, "
+            "the problem is not convex and has no certificate: use another kernel, or add to its diagonal"
+        )
+
+
+def _has_factor(K: Array, shift: float) -> bool:
+    """Whether K is positive definite after a shift."""
+    try:
+        cholesky(K + shift * np.eye(len(K)), lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return False
+    return True
+
+
 def check_memory(what: str, n_rows: int, n_columns: int, itemsize: int, max_bytes: float | None = None) -> None:
     """Refuse a matrix that does not fit, before it is allocated."""
     need, have = float(n_rows) * n_columns * itemsize, free_bytes(None) if max_bytes is None else max_bytes
     if need > have:
         raise DataError(
-            f"{what} needs {need / 2**30:.3g} GiB, and {have / 2**30:.3g} GiB are available: use float32, fewer "
-            "samples, or a TiledGram, which computes it anew for every product, with every sample a scenario"
+            f"{what} needs {need / 2**30:.3g} GiB, and {have / 2**30:.3g} GiB are available: use fewer samples, "
+            "or a TiledGram (store_gram=False), which computes it anew for every product, and solver='hedging'"
         )
 
 

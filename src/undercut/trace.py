@@ -27,15 +27,21 @@ class Status(Enum):
     """How a run ended; the value tells the user what to do about it."""
 
     CONVERGED = "converged: the gap is within the tolerance"
-    MAX_STEPS = "the step limit was reached first: raise max_steps, loosen gap_rel, or use a larger lambda"
+    MAX_STEPS = (
+        "the step limit was reached first: raise max_steps, loosen gap_rel, or use a larger lambda (a smaller C)"
+    )
     MAX_EVALUATIONS = "the evaluation limit was reached first: raise max_evaluations, or loosen gap_rel"
     MAX_PASSES = "the pass limit was reached: raise max_passes for a better solution"
-    MAX_SECONDS = "the time limit was reached first: raise max_seconds, loosen gap_rel, or use a larger lambda"
+    MAX_SECONDS = (
+        "the time limit was reached first: raise max_seconds, loosen gap_rel, or use a larger lambda (a smaller C)"
+    )
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
-    STALLED = "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda"
+    STALLED = (
+        "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
+    )
     STOPPED = "stopped by a callback or Ctrl-C: the best solution so far is kept; continue from it with w0"
-    NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda"
+    NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda (a smaller C)"
 
 
 @dataclass(frozen=True, slots=True)

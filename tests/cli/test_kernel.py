@@ -52,6 +52,11 @@ def test_a_run_continues_from_a_model(cancer, undercut, tmp_path):
     code, _, _ = undercut("train", cancer, *short, "--start", model, "-o", model)
     assert code == 0
     assert load_model(model).gap_ < first.gap_
+    part = tmp_path / "part.svm"
+    part.write_text("".join(cancer.read_text().splitlines(keepends=True)[:100]))
+    code, _, err = undercut("train", part, *short, "--start", model, "-o", model)
+    assert code == 2
+    assert "--start was fitted to 250 samples, and the data have 100" in err
 
 
 @pytest.mark.parametrize(
@@ -65,6 +70,8 @@ def test_a_run_continues_from_a_model(cancer, undercut, tmp_path):
         (("--kernel", "rbf", "--loss", "logistic"), "--loss and --kernel exclude each other"),
         (("--kernel", "rbf", "--penalty", "l1"), "--penalty is not for KernelClassifier"),
         (("--kernel", "rbf", "--online"), "--kernel is not for --online"),
+        (("--kernel", "rbf", "--degree", 2), "--degree needs --kernel poly"),
+        (("--penalty", "l2", "--l1-ratio", 0.5), "--l1-ratio needs --penalty elasticnet"),
         (("--C", 1), "--C needs --kernel"),
         (("--device", "cuda"), "--device needs --kernel"),
     ],

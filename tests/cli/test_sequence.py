@@ -134,9 +134,34 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
         (("--task", "sequence", "--folds", "0-7"), "--folds is for letter.data"),
         (("--task", "sequence", "--online"), "--task is not for --online"),
         (("--template", "window"), "--template needs --task sequence"),
+        (("--online", "--folds", "1"), "--folds is not for --online"),
+        (("--online", "--gap", 0.1), "--gap is not for --online"),
+        (("--task", "sequence", "--n-features", 9), "--n-features is for SVMlight files"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(chunks, undercut, options, message):
     code, _, err = undercut("train", chunks, *options)
     assert code == 2
     assert message in err
+
+
+def test_predictions_stand_in_the_order_of_the_file(undercut, tmp_path):
+    lines = ["1 qid:5 1:1", "2 qid:5 2:1", "1 qid:2 1:1", "1 qid:2 1:1"]
+    (tmp_path / "x.svm").write_text("# comment\n" + "\n".join(lines) + "\n")
+    undercut("train", "--task", "sequence", tmp_path / "x.svm", "--lambda", 1e-3, "-o", tmp_path / "m.uc")
+    _, out, _ = undercut("predict", tmp_path / "m.uc", tmp_path / "x.svm")
+    assert out == "1\n2\n\n1\n1\n"
+    (tmp_path / "apart.svm").write_text("\n".join([lines[0], lines[2], lines[1]]) + "\n")
+    code, _, err = undercut("predict", tmp_path / "m.uc", tmp_path / "apart.svm")
+    assert code == 1
+    assert "those of qid:5 do not" in err
+
+
+def test_a_file_of_another_kind_than_the_model_is_refused(chunks, undercut, tmp_path):
+    (tmp_path / "x.svm").write_text("1 qid:5 1:1\n2 qid:5 2:1\n")
+    undercut("train", "--task", "sequence", tmp_path / "x.svm", "-o", tmp_path / "numbers.uc")
+    undercut("train", "--task", "sequence", chunks, "--lambda", 1e-2, "-o", tmp_path / "words.uc")
+    for model, file, message in (("numbers", chunks, "labels numbers"), ("words", tmp_path / "x.svm", "labels words")):
+        code, _, err = undercut("evaluate", tmp_path / f"{model}.uc", file)
+        assert code == 1
+        assert message in err

@@ -202,7 +202,7 @@ def test_other_bad_input_is_refused(cancer):
         KernelClassifier(C=0.0).fit(X, y)
     with pytest.raises(DataError, match="at least 2 classes; got 1 class"):
         KernelClassifier().fit(X, np.ones(y.size))
-    with pytest.raises(DataError, match="samples of both classes"):
+    with pytest.raises(DataError, match="every class must have a sample of positive weight; class 0 has none"):
         KernelClassifier().fit(X, y, sample_weight=(y == 1).astype(float))
 
 
@@ -259,3 +259,55 @@ def test_a_file_that_lies_is_refused(tmp_path, cancer, change):
     edit(tmp_path / "model.uc", change)
     with pytest.raises(ModelFileError, match=r"model\.uc"):
         load_model(tmp_path / "model.uc")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "cpu", "store_gram": False}, "`device` keeps the Gram matrix"),
+        ({"device": "cpu", "solver": "bundle"}, "`device` is for solver='hedging'"),
+        ({"store_gram": False, "solver": "descent"}, "store_gram=False is for solver='hedging'"),
+        ({"store_gram": False, "kernel": "precomputed"}, "a kernel that is not precomputed"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(cancer, settings, message):
+    X, y = cancer
+    with pytest.raises(ValueError, match=message):
+        KernelClassifier(**settings).fit(X @ X.T if "kernel" in settings else X, y)
+
+
+@pytest.mark.parametrize("store_gram", [True, False])
+def test_a_kernel_that_is_not_positive_semidefinite_is_refused(cancer, store_gram):
+    X, y = cancer
+    with pytest.raises(DataError, match="smallest eigenvalue is -"):
+        KernelClassifier(kernel="sigmoid", gamma=1.0, coef0=-1.0, store_gram=store_gram).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_features_that_overflow_are_refused(cancer, kernel):
+    X, y = cancer
+    with pytest.raises(DataError, match="must be finite"), np.errstate(all="ignore"):
+        KernelClassifier(kernel=kernel, gamma=1.0).fit(X * 1e200, y)
+
+
+def test_parameters_of_numpy_are_saved(cancer, tmp_path):
+    X, y = cancer
+    model = KernelClassifier(kernel="poly", degree=np.int64(2), coef0=np.float32(1.0)).fit(X, y)
+    save_model(model, tmp_path / "m.uc")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.uc").decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda header: header.update(classes=[1, 1]),
+        lambda header: header["kernel"].update(gamma=-1.0),
+        lambda header: header["kernel"].update(n_support=[1]),
+        lambda header: header["kernel"].update(n_features=2),
+    ],
+)
+def test_files_whose_parts_do_not_fit_are_refused(cancer, tmp_path, lie):
+    save_model(KernelClassifier().fit(*cancer), tmp_path / "m.uc")
+    edit(tmp_path / "m.uc", lie)
+    with pytest.raises(ModelFileError, match="is damaged"):
+        load_model(tmp_path / "m.uc")

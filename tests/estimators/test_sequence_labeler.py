@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -398,3 +400,16 @@ def test_templates_make_features_of_tokens(tmp_path):
     edit(tmp_path / "m.uc", lambda header: header["features"].update(templates=["word[0]"]))
     with pytest.raises(ModelFileError, match="do not fit the templates"):
         load_model(tmp_path / "m.uc")
+
+
+def test_a_labeler_of_words_can_be_pickled():
+    features = TemplateFeatures(["spelling", "word[0]"])
+    labeler = SequenceLabeler(features=features).fit([["one", "two"], ["two"]], [["a", "b"], ["b"]])
+    again = pickle.loads(pickle.dumps(labeler))
+    assert again.predict([["one"]])[0].tolist() == labeler.predict([["one"]])[0].tolist()
+    assert "TemplateFeatures(('prefix1[0]'" in repr(features)
+
+
+def test_numbers_are_no_sequences():
+    with pytest.raises(DataError, match="one row of features per token; sequence 0 has shape"):
+        SequenceLabeler().fit([1.0, 2.0], [["a"], ["b"]])

@@ -336,3 +336,9 @@ def test_there_is_one_labeling_per_example(n_x, n_y):
 def test_models_are_plain_objects():
     """Nothing of the library is needed to write one, and it may be stored like any object."""
     assert pickle.loads(pickle.dumps(Chain(2, 3))).n_params == 15
+
+
+def test_examples_without_weight_make_a_batch_of_their_own():
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    risk = StructuredRisk(Multiclass(2, 3), X, [0, 1, 2, 0], sample_weight=[1.0, 0.0, 1.0, 0.0])
+    assert risk.batch(np.array([1, 3])).value(np.ones(6)) == 0.0

@@ -305,3 +305,19 @@ def test_other_problems_are_refused_with_the_remedy():
         GramRisk(np.eye(3), np.ones(3))
     with pytest.raises(ParameterError, match="`lam` must be positive"):
         KernelNorm(0.0, risk.gram)
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_a_gap_of_zero_ends_where_certificates_bring_nothing(blocks):
+    stop = Stop(gap_rel=0.0, max_seconds=60.0)
+    result = minimize(*machine().parts(), KernelHedging(blocks=blocks), stop=stop)
+    assert result.status in (Status.STALLED, Status.CONVERGED)
+    assert result.gap <= 1e-6 * result.objective
+
+
+def test_a_limit_reached_together_with_the_gap_is_convergence():
+    parts = machine().parts()
+    enough = minimize(*parts, KernelHedging(blocks=4), stop=Stop(gap_rel=1e-4)).n_steps
+    for max_steps in range(enough - 5, enough):
+        result = minimize(*parts, KernelHedging(blocks=4), stop=Stop(gap_rel=1e-4, max_steps=max_steps))
+        assert (result.status is Status.CONVERGED) == (result.gap <= 1e-4 * result.objective)

@@ -12,6 +12,7 @@ from tests.catalogue import Problem
 from undercut import (
     L2,
     Boxed,
+    ClassicBundle,
     DenseGram,
     ElasticNet,
     Entropy,
@@ -238,3 +239,25 @@ def test_a_proximal_term_completes_the_square():
         Proximal.of(L2(1.0), center, -1.0, tilt)
     with pytest.raises(CapabilityError, match="leaves only L2"):
         Proximal.of(KernelNorm(1.0, DenseGram(np.eye(4))), center, 1.0, tilt)
+
+
+def test_a_bound_that_an_inner_solver_cannot_give_is_not_taken_for_one():
+    problem = Problem("hinge")
+    known = minimize(problem.risk(), L2(0.1), stop=Stop(gap_rel=1e-6))
+    solver = ProgressiveHedging(inner=ClassicBundle())
+    result = minimize(ShardedRisk.of(problem.risk(), 3), L2(0.1), solver, stop=Stop(max_steps=30))
+    assert result.lower_bound <= known.objective
+
+
+def test_shards_without_weight_are_left_out():
+    risk = Problem("hinge").risk()
+    unbounded = FunctionRisk(lambda w: (float(w.sum()), np.ones_like(w)), risk.n_params)
+    sharded = ShardedRisk([risk, unbounded], [1.0, 0.0])
+    assert sharded.lower_bound == 0.0
+    assert minimize(sharded, L2(0.1), ProgressiveHedging()).status is Status.CONVERGED
+
+
+def test_a_gap_of_zero_ends_where_certificates_bring_nothing():
+    risk = Problem("hinge").risk()
+    result = minimize(ShardedRisk.of(risk, 1), L2(0.1), ProgressiveHedging(), stop=Stop(gap_rel=0.0, max_seconds=60))
+    assert result.status in (Status.STALLED, Status.CONVERGED)

@@ -12,9 +12,9 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, labels, print_rows
-from undercut.cli.sequences import labelled_lines, read_sequences, sequence_scores
+from undercut.cli.sequences import LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
 from undercut.data import load_svmlight
-from undercut.errors import DataError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler, load_model
 from undercut.estimators.ranker import mean_ndcg
 
@@ -35,9 +35,10 @@ def predict(
     """Write one prediction per line of FILE."""
     fitted = load_model(model)
     if isinstance(fitted, SequenceLabeler):
-        data = read_sequences(file, folds, fitted.n_features_in_, labelled=False)
+        data = _read(fitted, file, folds, labelled=False)
         _write(labelled_lines(fitted, data, scores=scores), output)
         return
+    _refuse_folds(folds)
     X, _, _ = load_svmlight(file, n_features=fitted.n_features_in_)
     if scores and not hasattr(fitted, "decision_function"):
         raise DataError(
@@ -52,15 +53,28 @@ def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
     """Print how well MODEL predicts the targets of FILE."""
     fitted = load_model(model)
     if isinstance(fitted, SequenceLabeler):
-        data = read_sequences(file, folds, fitted.n_features_in_)
+        data = _read(fitted, file, folds, labelled=True)
         counts, values = {"sequences": data.lengths.size, "tokens": len(data.y)}, sequence_scores(fitted, data)
     else:
+        _refuse_folds(folds)
         X, y, qid = load_svmlight(file, n_features=fitted.n_features_in_)
         counts, values = {"samples": X.shape[0]}, _scores(fitted, X, y, qid)
     sizes = [(name, str(count)) for name, count in counts.items()]
     scores = [(name, f"{value:.6g}") for name, value in values.items()]
     certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
     print_rows([*sizes, *scores, *certificate])
+
+
+def _read(fitted: SequenceLabeler, file: Path, folds: str | None, *, labelled: bool) -> LabelledSequences:
+    width = fitted.n_features_in_ if fitted.features is None else None
+    data = read_sequences(file, folds, width, labelled=labelled)
+    check_kind(fitted, data, file)
+    return data
+
+
+def _refuse_folds(folds: str | None) -> None:
+    if folds is not None:
+        raise ParameterError(f"--folds is for labelers of letter.data: drop it; got {folds}")
 
 
 def _write(lines: str, output: Path | None) -> None:

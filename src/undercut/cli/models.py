@@ -69,6 +69,9 @@ class Choice:
             raise ParameterError("--balance needs --unlabelled: drop it")
         if kind is KernelClassifier and "lam" in self.settings:
             raise ParameterError("--lambda is not for --kernel: use --C, which is 1 / (samples * lambda)")
+        for name, (other, values) in NEEDS.items():
+            if self.extras[name] is not None and {**self.extras, "kernel": self.kernel}[other] not in values:
+                raise ParameterError(f"--{OPTIONS[name]} needs --{other} {' or '.join(values)}: drop it")
         given = {name: value for name, value in self.extras.items() if value is not None}
         try:
             model = kind(**own, **self.settings, **given)
@@ -140,6 +143,13 @@ OPTIONS = {  # by the parameter they set
     "coef0": "coef0",
     "device": "device",
     "pairs": "pairs",
+}
+
+
+NEEDS = {  # options that only some values of another give a meaning
+    "degree": ("kernel", ("poly",)),
+    "coef0": ("kernel", ("poly", "sigmoid")),
+    "l1_ratio": ("penalty", ("elasticnet",)),
 }
 
 

@@ -63,7 +63,7 @@ MultiClass = Annotated[
     str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic); default ovr")
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")]
-Gap = Annotated[float, typer.Option(help="Stop at this gap relative to the objective")]
+Gap = Annotated[float | None, typer.Option(help="Stop at this gap relative to the objective; default 1e-3")]
 Solver = Annotated[
     str,
     typer.Option(
@@ -73,7 +73,7 @@ Solver = Annotated[
 ]
 Intercept = Annotated[bool, typer.Option(help="Fit an intercept, which is not penalized")]
 ClassWeight = Annotated[str | None, typer.Option(help="balanced, or nothing")]
-MaxSteps = Annotated[int, typer.Option(help="Limit for each problem")]
+MaxSteps = Annotated[int | None, typer.Option(help="Limit for each problem; default 10000")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Limit for each problem")]
 Unlabelled = Annotated[
     Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")

@@ -60,7 +60,8 @@ def read_sequences(
 ) -> LabelledSequences:
     """The sequences of a file, whatever its kind; the last column of one that need not be ``labelled`` is a column."""
     with open_decompressed(os.fsdecode(file)) as stream:
-        first = next(islice((line for line in stream if line.strip()), 1), b"").decode(errors="replace")
+        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
+        first = next(islice(lines, 1), b"").decode(errors="replace")
     if len(first.rstrip("\n").rstrip("\t").split("\t")) == len(FIELDS) + N_PIXELS:
         words = load_ocr(file)
         words = words if folds is None else words.take(np.isin(words.folds, _numbers(folds)))
@@ -80,10 +81,13 @@ def read_sequences(
 
 def _by_query(data: SvmlightData) -> LabelledSequences:
     """Rows of one query are a sequence."""
-    X, y, qid = data.X, data.y, np.asarray(data.qid)
-    order = np.argsort(qid, kind="stable")
-    lengths = np.unique(qid, return_counts=True)[1]
-    return LabelledSequences(X[order], labels(y[order]).tolist(), lengths, is_text=False)
+    qid = np.asarray(data.qid)
+    starts = np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1]]))
+    runs, counts = np.unique(qid[starts], return_counts=True)
+    if counts.max() > 1:
+        raise DataError(f"the rows of a sequence must stand together; those of qid:{runs[counts.argmax()]} do not")
+    lengths = np.diff(np.append(starts, qid.size))
+    return LabelledSequences(data.X, labels(data.y).tolist(), lengths, is_text=False)
 
 
 def _numbers(folds: str) -> list[int]:
@@ -110,6 +114,13 @@ def templates(given: list[str], columns: str | None, min_count: int | None) -> T
             each.append(text)
     names = {} if columns is None else {"columns": tuple(columns.split(","))}
     return TemplateFeatures(each, min_count=min_count or 1, **names)
+
+
+def check_kind(model: SequenceLabeler, data: LabelledSequences, file: Path) -> None:
+    """Raise ``DataError`` for a file of another kind than the model's."""
+    if data.is_text != (model.features is not None):
+        kinds = {True: "words, which are CoNLL columns", False: "numbers, which are SVMlight rows or letter.data"}
+        raise DataError(f"the model labels {kinds[not data.is_text]}; {file} holds {kinds[data.is_text]}")
 
 
 def labelled_lines(model: SequenceLabeler, data: LabelledSequences, *, scores: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,11 +48,11 @@ def train(
     l1_ratio: options.L1Ratio = None,
     multi_class: options.MultiClass = None,
     output: options.Output = Path("model.uc"),
-    gap: options.Gap = 1e-3,
+    gap: options.Gap = None,
     solver: options.Solver = "auto",
     intercept: options.Intercept = True,
     class_weight: options.ClassWeight = None,
-    max_steps: options.MaxSteps = 10_000,
+    max_steps: options.MaxSteps = None,
     max_seconds: options.MaxSeconds = None,
     unlabelled: options.Unlabelled = None,
     balance: options.Balance = None,
@@ -83,7 +84,8 @@ def _stream(given: SimpleNamespace) -> int:
     """``--online``; the exit code."""
     _refuse(
         given, "is not for --online", "trace", "max_seconds", "class_weight", "unlabelled", "measure", "nu", "penalty",
-        "l1_ratio", "multi_class", "balance", "kernel", "task", *KERNEL_OPTIONS, "gamma", *SEQUENCE_OPTIONS,
+        "l1_ratio", "multi_class", "gap", "max_steps", "balance", "kernel", "task", "gamma", *KERNEL_OPTIONS,
+        *SEQUENCE_OPTIONS,
     )  # fmt: skip
     choice = {
         "loss": given.loss or DEFAULT_LOSS, "lam": 1e-4 if given.lam is None else given.lam,
@@ -104,7 +106,7 @@ def _fit_rows(given: SimpleNamespace) -> tuple[Any, list[Result]]:
             _refuse(given, "needs --kernel or --unlabelled", "gamma")
     model = _estimator(given)
     X, y, qid = load_svmlight(given.file, n_features=given.n_features)
-    return model, _fit(model, given.start, X.shape[1], lambda: fit(model, X, y, qid, given.unlabelled))
+    return model, _fit(model, given.start, X.shape[0], X.shape[1], lambda: fit(model, X, y, qid, given.unlabelled))
 
 
 def _fit_sequences(given: SimpleNamespace) -> tuple[Any, list[Result]]:
@@ -116,13 +118,18 @@ def _fit_sequences(given: SimpleNamespace) -> tuple[Any, list[Result]]:
     else:
         _refuse(given, "is for CoNLL files", "template", "columns", "min_count")
     width = None if data.is_text else data.X.shape[1]
-    return model, _fit(model, given.start, width, lambda: model.fit(data.X, data.targets, **data.options))
+    if given.n_features not in (None, width):
+        _refuse(given, "is for SVMlight files", "n_features")
+    fitting = partial(model.fit, data.X, data.targets, **data.options)
+    return model, _fit(model, given.start, len(data.y), width, fitting)
 
 
 def _estimator(given: SimpleNamespace) -> Any:
     settings: dict[str, Any] = {
-        "solver": given.solver, "gap_rel": given.gap, "max_steps": given.max_steps, "max_seconds": given.max_seconds,
-        "verbose": int(not given.quiet), **({} if given.lam is None else {"lam": given.lam}),
+        "solver": given.solver, "max_seconds": given.max_seconds, "verbose": int(not given.quiet),
+        **({} if given.gap is None else {"gap_rel": given.gap}),
+        **({} if given.max_steps is None else {"max_steps": given.max_steps}),
+        **({} if given.lam is None else {"lam": given.lam}),
     }  # fmt: skip
     extras = {name: getattr(given, name) for name in OPTIONS if name != "fit_intercept"}
     extras |= {"fit_intercept": None if given.intercept else False, "gamma": number_or_word(given.gamma)}
@@ -138,12 +145,14 @@ def _check_writable(*paths: Path | None) -> None:
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
 
 
-def _fit(model: Any, start: Path | None, width: int | None, fitting: Callable[[], object]) -> list[Result]:
+def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting: Callable[[], object]) -> list[Result]:
     """Fit the model, from a saved one where asked; one result per problem."""
     if start is not None:
         _continue_from(model, start)
         if width is not None and model.n_features_in_ != width:
             raise ParameterError(f"--start has {model.n_features_in_} features, and the data have {width}")
+        if getattr(model, "_n_fitted", n_rows) != n_rows:
+            raise ParameterError(f"--start was fitted to {model._n_fitted} samples, and the data have {n_rows}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         fitting()

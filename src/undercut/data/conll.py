@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from sys import intern
@@ -16,6 +17,7 @@ from undercut.data.svmlight import open_decompressed
 from undercut.errors import DataError
 
 DOCUMENT = "-DOCSTART-"  # opens a document in CoNLL-2003 files; no token
+BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -77,7 +79,7 @@ def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) ->
     name = os.fsdecode(path)
     rows, lengths = list[list[str]](), [0]
     for line, text in enumerate(_lines(name), start=1):
-        fields = text.split()
+        fields = text.split() if text.isascii() else [field for field in BLANKS.split(text) if field]
         if not fields or fields[0] == DOCUMENT:
             if lengths[-1]:
                 lengths.append(0)

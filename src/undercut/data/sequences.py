@@ -46,7 +46,7 @@ def _stacked(X: Any) -> Sequences:
     if not parts:
         raise DataError("X must hold at least one sequence; got none")
     for s, part in enumerate(parts):
-        if part.shape[0] == 0:
+        if part.ndim > 0 and part.shape[0] == 0:
             raise DataError(f"a sequence must have at least one token; sequence {s} has none: leave it out")
         if part.ndim != 2:
             raise DataError(f"a sequence must have one row of features per token; sequence {s} has shape {part.shape}")

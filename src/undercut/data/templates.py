@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ TEMPLATES = {"window": WINDOW, "spelling": SPELLING}
 
 Codes = NDArray[np.int64]
 
-_PART = re.compile(r"([A-Za-z]+)(\d*)\[([+-]?\d+)\]")
+_PART = re.compile(r"([^\W\d]\w*?)(\d*)\[([+-]?\d+)\]")
 _RUNS = ((re.compile("[A-Z]+"), "X"), (re.compile("[a-z]+"), "x"), (re.compile("[0-9]+"), "0"))
 
 
@@ -49,6 +50,16 @@ def shape(token: str) -> str:
     for pattern, mark in _RUNS:
         token = pattern.sub(mark, token)
     return token
+
+
+@dataclass(frozen=True)
+class Affix:
+    """A function of a token: some of its characters."""
+
+    characters: slice
+
+    def __call__(self, token: str) -> str:
+        return token[self.characters]
 
 
 class View(NamedTuple):
@@ -118,12 +129,15 @@ class TemplateFeatures:
 
     def transform(self, data: ConllData) -> sp.csr_matrix:
         """One row per token, one column per feature."""
-        if not self._known:
-            raise DataError("TemplateFeatures must be fitted before they are used: call fit on the training data")
+        self._check_fitted()
         return self._matrix(self._combined(data))
+
+    def __repr__(self) -> str:
+        return f"TemplateFeatures({self.templates!r}, {self.columns!r}, min_count={self.min_count})"
 
     def names(self) -> list[str]:
         """What each feature means."""
+        self._check_fitted()
         strings = {view: list(codes) for view, codes in self._codes.items()}
         names = []
         for template, parts, known in zip(self.templates, self._parts, self._known, strict=True):
@@ -131,6 +145,10 @@ class TemplateFeatures:
             columns = [[strings[part.view][code] for code in some] for part, some in zip(parts, digits, strict=True)]
             names += [f"{template}={' '.join(values)}" for values in zip(*columns, strict=True)]
         return names
+
+    def _check_fitted(self) -> None:
+        if not self._known:
+            raise DataError("TemplateFeatures must be fitted before they are used: call fit on the training data")
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
@@ -159,6 +177,10 @@ class TemplateFeatures:
             name: {text: code for code, text in enumerate(view)} for name, view in zip(self._views, views, strict=True)
         }
         self._known = np.split(arrays["known"].astype(np.int64), np.cumsum(arrays["known_sizes"])[:-1])
+        for template, parts, known in zip(self.templates, self._parts, self._known, strict=True):
+            combinations = np.prod([float(len(self._codes[part.view])) for part in parts])
+            if known.size and (known.min() < 0 or known.max() >= combinations or (np.diff(known) <= 0).any()):
+                raise ValueError(f"the features of {template!r} are out of range or out of order")
 
     def _parsed(self, template: str) -> list[Part]:
         parts = []
@@ -176,8 +198,7 @@ class TemplateFeatures:
         if name + size in self.columns:
             return View(self.columns.index(name + size))
         if name in ("prefix", "suffix") and size.isdigit() and int(size) > 0:
-            n = int(size)
-            return View(0, (lambda token: token[:n]) if name == "prefix" else (lambda token: token[-n:]))
+            return View(0, Affix(slice(int(size)) if name == "prefix" else slice(-int(size), None)))
         functions: dict[str, Callable[[str], str]] = {"lower": str.lower, "shape": shape}
         if name + size not in functions:
             known = [*self.columns, *functions, "prefix1", "suffix1", "..."]

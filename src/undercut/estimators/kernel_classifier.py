@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from undercut.arrays import Array, FloatArray, on_device
 from undercut.data.gram_factor import GramFactor
 from undercut.data.kernel_functions import Dtype, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
-from undercut.errors import DataError, ModelFileError
+from undercut.errors import DataError, ModelFileError, require
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.gram import DenseGram, Gram, Kernel, TiledGram
@@ -147,11 +147,15 @@ class KernelClassifier(ClassifierBase):
         """Fit the model; ``sample_weight`` multiplies C.  X is the Gram matrix if the kernel is precomputed."""
         X, y = self._validated(X, reset=True, y=y)
         check_classification_targets(y)
+        self._check_together()
         last = self._last_fit(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
         weight = self._weights(X, y, codes, sample_weight)
+        for code, label in enumerate(self.classes_.tolist()):
+            if weight is not None and not weight[codes == code].any():
+                raise DataError(f"every class must have a sample of positive weight; class {label!r} has none")
         gram = self._gram(X)
         solve = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
@@ -164,6 +168,22 @@ class KernelClassifier(ClassifierBase):
         self._set_machines(X, codes, fits)
         self._report([fit.result for fit in fits])
         return self
+
+    def _check_together(self) -> None:
+        """Settings that would be ignored are refused instead."""
+        rules = (
+            (self.device is not None and not self.store_gram, "`device` keeps the Gram matrix: use store_gram=True"),
+            (
+                self.device is not None and self.solver in ("descent", "bundle"),
+                "`device` is for solver='hedging': use that, or device=None",
+            ),
+            (
+                not self.store_gram and (self.kernel == "precomputed" or self.solver in ("descent", "bundle")),
+                "store_gram=False is for solver='hedging' and a kernel that is not precomputed",
+            ),
+        )
+        for broken, rule in rules:
+            require(not broken, rule, {"solver": self.solver, "device": self.device, "store_gram": self.store_gram})
 
     def _by_hedging(
         self, gram: Gram, y: FloatArray, weight: Array | None, lam: float, w0: FloatArray | None, **run: Any
@@ -189,7 +209,7 @@ class KernelClassifier(ClassifierBase):
         if isinstance(self.solver, KernelHedging):
             return self.solver
         by_samples = self.device is not None or not self.store_gram
-        if by_samples and self.solver != "descent":
+        if by_samples:
             return KernelHedging()
         few = max(1, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES))
         return KernelHedging(blocks=few if self.solver == "hedging" else 1)
@@ -200,7 +220,7 @@ class KernelClassifier(ClassifierBase):
             return DenseGram(self._placed(X))
         self._gamma = _gamma(self.gamma, X)
         if not self.store_gram:
-            return TiledGram(self._kernel(), X)
+            return TiledGram(self._kernel(), X, check=self.kernel not in CONVEX_KERNELS)
         dtype: Dtype = "float64" if X.shape[0] <= DOUBLE else "float32"
         return DenseGram.of(self._kernel(dtype), self._placed(X), dtype, check=self.kernel not in CONVEX_KERNELS)
 
@@ -292,6 +312,10 @@ class KernelClassifier(ClassifierBase):
         bounded = size == 0 or 0 <= self.support_.min() <= self.support_.max() < self._n_fitted
         if self.support_vectors_.shape != shape or self.dual_coef_.shape[1] != size or not bounded:
             raise ValueError(f"{size} support vectors do not fit coefficients of shape {self.dual_coef_.shape}")
+        if self.n_support_.sum() != size or not 0.0 < self._gamma < np.inf:
+            raise ValueError(f"{self.n_support_.tolist()} support vectors by class and gamma {self._gamma} do not fit")
+        if pairwise and self.n_features_in_ != self._n_fitted:
+            raise ValueError(f"a matrix of {self._n_fitted} samples does not fit {self.n_features_in_} columns")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -43,6 +43,9 @@ ESTIMATORS: dict[str, type[LinearModel]] = {
         TransductiveClassifier,
     )
 }
+DAMAGE = (
+    SafetensorError, AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError, RecursionError,
+)  # fmt: skip
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "n_iter_")
 
 
@@ -96,7 +99,7 @@ def load_model(path: str | Path) -> Any:
         if header["version"] != VERSION:
             raise ValueError(f"format version {header['version']!r} is unknown; this undercut reads {VERSION}")
         return _rebuild(header, arrays)
-    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError, RecursionError) as error:
+    except DAMAGE as error:
         raise ModelFileError(f"{path} is not a model file of undercut, or is damaged: {error}") from error
 
 
@@ -112,7 +115,8 @@ def _plain_params(model: LinearModel) -> dict[str, Any]:
     if isinstance(known.get("class_weight"), dict):
         del known["class_weight"]
     plain = (str, bool, int, float, type(None))
-    return {name: value for name, value in known.items() if isinstance(value, plain)}
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in known.items()}
+    return {name: value for name, value in values.items() if isinstance(value, plain)}
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
@@ -121,7 +125,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     model._validate_params()
     coef = np.atleast_2d(np.asarray(arrays["coef"], dtype=np.float64))
     intercept = np.asarray(arrays["intercept"], dtype=np.float64)
-    if coef.ndim != 2 or intercept.shape != (coef.shape[0],):
+    if coef.ndim != 2 or coef.shape[0] == 0 or intercept.shape != (coef.shape[0],):
         raise ValueError(f"coef of shape {coef.shape} and intercept of shape {intercept.shape} do not fit")
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the coefficients are not finite")
@@ -140,7 +144,8 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
 def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, intercept: FloatArray) -> None:
     if isinstance(model, ClassifierBase):
         model.classes_ = np.array(header["classes"])
-        if model.classes_.ndim != 1 or coef.shape[0] != len(model._positives(model.classes_.size)):
+        distinct = len(set(model.classes_.tolist())) == model.classes_.size
+        if model.classes_.ndim != 1 or not distinct or coef.shape[0] != len(model._positives(model.classes_.size)):
             raise ValueError(f"{coef.shape[0]} rows of coefficients do not fit the classes {header['classes']}")
         model.coef_, model.intercept_ = coef, intercept
     elif isinstance(model, SequenceLabeler):
@@ -150,6 +155,8 @@ def _set_fitted(model: LinearModel, header: dict[str, Any], coef: FloatArray, in
     model.n_features_in_ = coef.shape[1]
     if "feature_names" in header:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        if not isinstance(model, KernelClassifier) and model.feature_names_in_.shape != (coef.shape[1],):
+            raise ValueError(f"{model.feature_names_in_.size} names do not fit {coef.shape[1]} features")
     if "stream" not in header:
         for name in CERTIFICATE:
             setattr(model, name, float(header["certificate"][name]))

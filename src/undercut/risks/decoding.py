@@ -264,8 +264,11 @@ def hire(
     weight: FloatArray,
     n_jobs: int,
 ) -> tuple[Workers, list[Array]]:
-    """Workers for examples dealt out in turn, and which examples each has; those without weight go to nobody."""
-    weighted = np.flatnonzero(weight)
+    """Workers for examples dealt out in turn, and which examples each has; those without weight go to nobody.
+
+    Where none has weight all are dealt out, for somebody must answer.
+    """
+    weighted = np.flatnonzero(weight) if weight.any() else np.arange(len(weight))
     n_jobs = min(n_jobs if n_jobs > 0 else os.cpu_count() or 1, weighted.size)
     rows = [weighted[first::n_jobs] for first in range(n_jobs)]
     arguments = [

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ShardedRisk(Risk):
-    """``R(w) = sum_k weight_k R_k(w)`` with weights that sum to one.
+    """``R(w) = sum_k weight_k R_k(w)`` with weights that sum to one; shards without weight are left out.
 
     All that is asked of the shards goes through ``map``: a subclass may send it to other processes or machines.
 
@@ -32,11 +32,12 @@ class ShardedRisk(Risk):
         sizes = {shard.n_params for shard in shards}
         if len(sizes) > 1:
             raise DataError(f"all shards must have the same parameters; got lengths {sorted(sizes)}")
-        self.shards = list(shards)
-        self.weights = normalized_weights(weights, len(shards))
+        weights = normalized_weights(weights, len(shards))
+        self.shards = [shard for shard, weight in zip(shards, weights, strict=True) if weight > 0.0]
+        self.weights = weights[weights > 0.0]
         self.n_params = self.shards[0].n_params
-        self.is_convex = all(shard.is_convex for shard in shards)
-        self.lower_bound = float(self.weights @ np.array([shard.lower_bound for shard in shards]))
+        self.is_convex = all(shard.is_convex for shard in self.shards)
+        self.lower_bound = float(self.weights @ np.array([shard.lower_bound for shard in self.shards]))
 
     @classmethod
     def of(cls, risk: BatchedRisk, n_shards: int) -> ShardedRisk:

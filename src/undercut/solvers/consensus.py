@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from undercut.solvers.scenarios import Expansion, Scenarios
-from undercut.trace import Status
+from undercut.trace import Progress, Status
 
 LARGEST_FACTOR = 3.0  # by which c changes at once
 FREE_STEPS = 50  # after which it changes less and less
+GAIN = 1e-13  # of the objective: what the gap must shrink by to count
+MAX_STALE = 20  # certificates without any progress; they are ever farther apart
 FEW, FEW_LEAD, LEAD = 8, 2.2, 0.75  # what the imbalance is best multiplied by for few scenarios, and for many
 
 
@@ -66,6 +68,16 @@ def settled(residuals: Residuals | None, criterion: str, epsilon: float) -> Stat
         return None
     measure = residuals.exact if criterion == "exact" else residuals.approximate
     return Status.SETTLED if measure < epsilon else None
+
+
+def has_gained(now: Progress, last: Progress) -> bool:
+    """Whether a certificate brought more than rounding may."""
+    return not now.gap >= last.gap - GAIN * abs(now.objective)
+
+
+def stalled(stale: int) -> Status | None:
+    """The status of a run whose certificates have long brought nothing, ``None`` to go on."""
+    return Status.STALLED if stale >= MAX_STALE else None
 
 
 def is_due(step: int, last: int) -> bool:

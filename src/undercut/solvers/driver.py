@@ -190,6 +190,8 @@ class _Run:
             if final is not state:
                 state = final
                 self.trace.append(self._timed(state))
+                if self.stop.reached(self.trace[-1], self._scale) is Status.CONVERGED:
+                    status = Status.CONVERGED
         except KeyboardInterrupt:
             status = Status.STOPPED
         except NonfiniteError as error:
@@ -208,12 +210,18 @@ class _Run:
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
-        status = self.stop.reached(now, self.trace[0].objective if math.isfinite(self.trace[0].objective) else 0.0)
+        status = self.stop.reached(now, self._scale)
         if status is None and any(asked):
             return Status.STOPPED
         if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS[self.certificate]:
             return Status.STALLED
         return status
+
+    @property
+    def _scale(self) -> float:
+        """The first objective, if it is a number."""
+        first = self.trace[0].objective
+        return first if math.isfinite(first) else 0.0
 
     def _closer(self, now: Progress, last: Progress) -> bool:
         """Whether the bound has improved; the minimum of a local model goes up and down, so its gap must shrink."""

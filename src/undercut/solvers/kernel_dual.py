@@ -14,13 +14,14 @@ import numpy as np
 
 from undercut.arrays import FloatArray
 from undercut.bundles.bundle import ROUNDING
-from undercut.errors import CapabilityError
+from undercut.errors import CapabilityError, DataError
 from undercut.regularizers import Regularizer
 from undercut.regularizers.kernel_norm import KernelNorm
 from undercut.risks import Risk
 from undercut.risks.gram import GramRisk
 
 MAX_SHIFTS = 20
+INDEFINITE = 1e-6  # how negative x' K x may be, relative to its terms, before rounding is no excuse
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,14 @@ class KernelDual:
     def bound(self, x: FloatArray, scores: FloatArray) -> float:
         """``D(t x)`` at the best t in [0, 1], less what rounding may have added, given ``K x`` for a feasible x."""
         linear, square = float(self.risk.y @ x), float(x @ scores)
+        size = float(np.abs(x) @ np.abs(scores))
+        if square < -INDEFINITE * size:
+            raise DataError(
+                f"the Gram matrix must be positive semidefinite; x' K x is {square:.6g} for some x, the problem is not "
+                "convex and has no certificate: use another kernel, or add to its diagonal"
+            )
         t = min(1.0, max(linear, 0.0) / square) if square > 0.0 else 1.0
-        slack = ROUNDING * (linear + float(np.abs(x) @ np.abs(scores)))
+        slack = ROUNDING * (linear + size)
         return self.lam * (t * linear - 0.5 * t * t * square - slack)
 
     def feasible(self, x: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from undercut.errors import CapabilityError, require
 from undercut.regularizers import KernelNorm, Regularizer
 from undercut.risks import GramRisk, Risk
 from undercut.solvers.base import Solver, tighter
-from undercut.solvers.consensus import Consensus, Residuals, balanced, is_due, settled
+from undercut.solvers.consensus import Consensus, Residuals, balanced, has_gained, is_due, settled, stalled
 from undercut.solvers.kernel_dual import KernelDual, check_kernel_problem
 from undercut.solvers.scenarios import Blocks, Expansion, Samples, Scenarios, Whole
 from undercut.trace import Progress, Status
@@ -43,6 +43,7 @@ class KernelHedgingState:
     tol: float  # of the last programs
     residuals: Residuals | None = None
     certified: int = 0  # the last step with a certificate
+    stale: int = 0  # certificates in a row that brought nothing
 
 
 @final
@@ -144,7 +145,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
     @override
     def ended(self, state: KernelHedgingState) -> Status | None:
-        return settled(state.residuals, self.criterion, self.epsilon)
+        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.stale)
 
     @override
     def finish(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
@@ -186,7 +187,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
                 objective, solution = candidate, w
         lower_bound = tighter(last.lower_bound, both.bound(feasible, scores), objective)
         progress = replace(last, objective=objective, lower_bound=lower_bound)
-        return replace(state, solution=solution, progress=progress, certified=last.step)
+        stale = 0 if has_gained(progress, last) else state.stale + 1
+        return replace(state, solution=solution, progress=progress, certified=last.step, stale=stale)
 
 
 def _refreshed(risk: GramRisk, state: KernelHedgingState) -> KernelHedgingState:

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS from SciPy's parts, for smooth risks: the field's baseline, with a certificate.
+"""Limited-memory BFGS with SciPy's line search, for smooth risks: the field's baseline, with a certificate.
 
 A single plane already bounds the optimum, and ever more tightly as the gradient vanishes:
 
@@ -22,7 +22,7 @@ from undercut.errors import NonfiniteError, require
 from undercut.regularizers import QuadraticRegularizer
 from undercut.risks import Cut, Risk
 from undercut.solvers.base import Solver, plane_bound, tighter
-from undercut.trace import Progress
+from undercut.trace import Progress, Status
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class LbfgsState:
     moves: tuple[FloatArray, ...]
     changes: tuple[FloatArray, ...]  # of the gradient, one per move
     progress: Progress
+    is_stuck: bool = False  # not even steepest descent has found a step
 
 
 @final
@@ -74,7 +75,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
             progress = Progress(
                 last.step + 1, last.objective, last.lower_bound, last.n_evaluations + evaluate.count, n_cuts=0
             )
-            return LbfgsState(w, gradient, (), (), progress)
+            return LbfgsState(w, gradient, (), (), progress, is_stuck=not state.moves)
         solution = w + t * direction
         objective, new_gradient, cut = evaluate(solution)
 
@@ -86,6 +87,10 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
+
+    @override
+    def ended(self, state: LbfgsState) -> Status | None:
+        return Status.STALLED if state.is_stuck else None
 
 
 def _is_curved(move: FloatArray, change: FloatArray) -> bool:

@@ -31,7 +31,7 @@ from undercut.risks import Risk
 from undercut.risks.sharded import ShardedRisk
 from undercut.risks.tilted import TiltedRisk
 from undercut.solvers.base import Solver, tighter
-from undercut.solvers.consensus import Residuals, balanced, is_due, settled
+from undercut.solvers.consensus import Residuals, balanced, has_gained, is_due, settled, stalled
 from undercut.solvers.driver import Stop, minimize
 from undercut.trace import Progress, Result, Status
 
@@ -51,6 +51,7 @@ class ProgressiveHedgingState:
     tol: float  # gap of the last programs
     residuals: Residuals | None = None
     certified: int = 0  # the last step with a bound
+    stale: int = 0  # bounds in a row that brought nothing
 
 
 @final
@@ -146,7 +147,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
 
     @override
     def ended(self, state: ProgressiveHedgingState) -> Status | None:
-        return settled(state.residuals, self.criterion, self.epsilon)
+        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.stale)
 
     @override
     def finish(self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
@@ -203,10 +204,12 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
         if (candidate := reg.value(mean) + risk.value(mean)) < objective:
             objective, solution = candidate, mean
         results = self._solve(risk, reg, state, 0.0, state.tol)
-        proved = float(risk.weights @ np.array([result.lower_bound for result in results]))
+        bounds = [result.lower_bound if result.certificate == "global" else -math.inf for result in results]
+        proved = float(risk.weights @ np.array(bounds))
         lower_bound = tighter(last.lower_bound, proved, objective)
         progress = replace(_counted(last, results), objective=objective, lower_bound=lower_bound)
-        return replace(state, solution=solution, progress=progress, certified=last.step)
+        stale = 0 if has_gained(progress, last) else state.stale + 1
+        return replace(state, solution=solution, progress=progress, certified=last.step, stale=stale)
 
 
 def _counted(progress: Progress, results: list[Result]) -> Progress:
