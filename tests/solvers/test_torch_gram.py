@@ -91,7 +91,13 @@ def test_the_classifier_works_on_a_device():
     assert there.gap_ <= 1e-3 * there.objective_
     assert here.lower_bound_ <= there.objective_
     assert np.mean(here.predict(X) == there.predict(X)) >= 0.98
+    blocks = KernelClassifier(device="cpu", solver=KernelHedging(blocks=2))
     with pytest.raises(CapabilityError, match="blocks need the Gram matrix in main memory"):
-        KernelClassifier(device="cpu", solver="descent").fit(X, y)
+        blocks.fit(X, y)
     with pytest.raises(CapabilityError, match="device must be one that torch can use; got 'tpu9'"):
         KernelClassifier(device="tpu9").fit(X, y)
+
+
+def test_a_tensor_of_integers_is_a_matrix_of_numbers():
+    gram = DenseGram(torch.tensor([[2, 1], [1, 2]]))
+    assert gram.product(torch.tensor([0.5, 0.0], dtype=torch.float64)).tolist() == [1.0, 0.5]
