@@ -40,7 +40,10 @@ class Status(Enum):
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
-    STOPPED = "stopped by a callback or Ctrl-C: the best solution so far is kept; continue from it with w0"
+    STOPPED = (
+        "stopped by a callback or Ctrl-C: the best solution so far is kept; "
+        "continue from it with w0, warm_start or --start"
+    )
     NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda (a smaller C)"
 
 

@@ -207,3 +207,9 @@ def _open_files(pid, deadline):
         with suppress(FileNotFoundError):  # closed in the meantime
             targets.append(os.readlink(os.path.join(folder, name)))
     return " ".join(targets)
+
+
+def test_a_line_number_is_no_emoji(tmp_path, undercut):
+    (tmp_path / "bad").write_text("1 1:1\n" * 99 + "1 1:x\n")
+    _, _, err = undercut("train", tmp_path / "bad")
+    assert ":100: " in err

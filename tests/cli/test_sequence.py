@@ -127,7 +127,7 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
     [
         (("--task", "sequences"), "--task must be sequence or absent"),
         (("--task", "sequence", "--loss", "hinge"), "--loss must be m3n or crf"),
-        (("--task", "sequence", "--template", "wrod[0]"), "a view must be one of word, pos"),
+        (("--task", "sequence", "--template", "wrod[0]"), "a template looks at word, pos"),
         (("--task", "sequence", "--template", "word[0"), "made of parts like word[-1]"),
         (("--task", "sequence", "--kernel", "rbf"), "--kernel is not for --task sequence"),
         (("--task", "sequence", "--penalty", "l1"), "--penalty is not for SequenceLabeler"),
@@ -136,6 +136,8 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
         (("--template", "window"), "--template needs --task sequence"),
         (("--online", "--folds", "1"), "--folds is not for --online"),
         (("--online", "--gap", 0.1), "--gap is not for --online"),
+        (("--task", "sequence", "--template", "widnow"), "a template must be window, spelling, or made of"),
+        (("--task", "sequence", "--columns", "word,pos,more"), "--columns names word,pos,more"),
         (("--task", "sequence", "--n-features", 9), "--n-features is for SVMlight files"),
     ],
 )

@@ -165,7 +165,7 @@ def test_other_columns_may_be_named():
     [
         (["word"], r"parts like word\[-1\]; got 'word'"),
         (["word[a]"], r"parts like word\[-1\]; got 'word\[a\]'"),
-        (["lemma[0]"], "a view must be one of word, pos, lower, shape, prefix1, suffix1, ...; got 'lemma'"),
+        (["lemma[0]"], "a template looks at word, pos, lower, shape, prefix1, suffix1, ...; got 'lemma'"),
         (["prefix0[0]"], "got 'prefix0'"),
         (["shape2[0]"], "got 'shape2'"),
         ([""], "at least one part"),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsRestClassifier
@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
 
-from undercut import KernelClassifier, KernelHedging, load_model, save_model
+from undercut import KernelClassifier, KernelHedging, Status, load_model, save_model
 from undercut.errors import DataError, ModelFileError
 
 TIGHT = {"gap_rel": 1e-7}
@@ -311,3 +311,33 @@ def test_files_whose_parts_do_not_fit_are_refused(cancer, tmp_path, lie):
     edit(tmp_path / "m.uc", lie)
     with pytest.raises(ModelFileError, match="is damaged"):
         load_model(tmp_path / "m.uc")
+
+
+@pytest.mark.parametrize("solver", ["descent", "hedging", "bundle"])
+@pytest.mark.parametrize(("C", "gamma"), [(1e-3, 10.0), (0.01, 50.0)])
+def test_where_several_intercepts_are_best_the_middle_one_is_taken(solver, C, gamma):
+    """Every coefficient is at its bound there, and the left end of these intercepts predicts one class only."""
+    X, y = make_moons(300, noise=0.25, random_state=1)
+    ours = KernelClassifier(C, gamma=gamma, solver=solver, **TIGHT).fit(X, y)
+    theirs = SVC(C=C, gamma=gamma, tol=1e-6).fit(X, y)
+    assert ours.score(X, y) >= theirs.score(X, y) - 0.02
+    assert ours.intercept_[0] == pytest.approx(theirs.intercept_[0], abs=0.02)
+
+
+def test_a_time_limit_ends_coordinate_descent_between_its_slices(cancer, monkeypatch):
+    X, y = cancer
+    monkeypatch.setattr("undercut.solvers.scenarios.SLICE", 20 * y.size)
+    whole = KernelClassifier(C=100.0, gap_rel=1e-6).fit(X, y)
+    assert whole.n_iter_ > 5
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        part = KernelClassifier(C=100.0, gap_rel=1e-6, max_seconds=1e-9).fit(X, y)
+    assert part.lower_bound_ <= whole.objective_
+
+
+def test_hedging_goes_on_from_a_start_that_it_is_long_worse_than(cancer):
+    X, y = cancer
+    model = KernelClassifier(C=1000.0, solver="hedging", max_steps=60, warm_start=True, gap_rel=1e-4)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    model.set_params(max_steps=10_000).fit(X, y)
+    assert model.result_.status is Status.CONVERGED

@@ -45,5 +45,5 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"undercut: error: {error}", markup=False)
+    Console(stderr=True, highlight=False, soft_wrap=True, emoji=False).print(f"undercut: error: {error}", markup=False)
     sys.exit(code)

@@ -14,7 +14,7 @@ from undercut.trace import Result, Status
 
 def console() -> Console:
     """Where reports go: standard output, as wide as it is."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def labels(y: FloatArray) -> Array:

@@ -36,7 +36,7 @@ def train_online(
     width = getattr(model, "n_features_in_", n_features)
     done = getattr(model, "n_samples_seen_", 0)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("streaming", total=None)
         try:

@@ -71,7 +71,11 @@ def train(
     if online:
         raise typer.Exit(_stream(given))
     _refuse(given, "needs --online", "passes", "chunk_rows", "classes")
-    model, results = _fit_rows(given) if task is None else _fit_sequences(given)
+    try:
+        model, results = _fit_rows(given) if task is None else _fit_sequences(given)
+    except KeyboardInterrupt:
+        typer.echo("undercut: interrupted before the first step; there is no model to save", err=True)
+        raise typer.Exit(130) from None
     save_model(model, output)
     if trace is not None:
         _write_traces(trace, results, model)
@@ -115,6 +119,10 @@ def _fit_sequences(given: SimpleNamespace) -> tuple[Any, list[Result]]:
     data = read_sequences(given.file, given.folds, given.n_features)
     if data.is_text:
         model.features = templates(given.template or [], given.columns, given.min_count)
+        if given.columns is not None and len(model.features.columns) > len(data.X.columns):
+            raise ParameterError(
+                f"--columns names {given.columns}; {given.file} has {len(data.X.columns)} before the label"
+            )
     else:
         _refuse(given, "is for CoNLL files", "template", "columns", "min_count")
     width = None if data.is_text else data.X.shape[1]

@@ -187,7 +187,9 @@ class TemplateFeatures:
         for text in template.split():
             match = _PART.fullmatch(text)
             if match is None:
-                raise ParameterError(f"a template must be made of parts like word[-1]; got {text!r} in {template!r}")
+                raise ParameterError(
+                    f"a template must be {', '.join(TEMPLATES)}, or made of parts like word[-1]; got {text!r}"
+                )
             name, size, offset = match.groups()
             self._views[name + size] = self._view(name, size)
             parts.append(Part(name + size, int(offset)))
@@ -202,7 +204,9 @@ class TemplateFeatures:
         functions: dict[str, Callable[[str], str]] = {"lower": str.lower, "shape": shape}
         if name + size not in functions:
             known = [*self.columns, *functions, "prefix1", "suffix1", "..."]
-            raise ParameterError(f"a view must be one of {', '.join(known)}; got {name + size!r}")
+            raise ParameterError(
+                f"a template looks at {', '.join(known)}; got {name + size!r}: name the columns so, or change it"
+            )
         return View(0, functions[name])
 
     def _fitted(self, data: ConllData) -> list[Codes]:
@@ -227,7 +231,10 @@ class TemplateFeatures:
     def _check(self, data: ConllData) -> None:
         needed = 1 + max(view.column for view in self._views.values())
         if len(data.columns) < needed:
-            raise DataError(f"the templates need {needed} columns; the data have {len(data.columns)}")
+            raise DataError(
+                f"the templates need {needed} columns; the data have {len(data.columns)}: "
+                "use templates that look at fewer, such as word[0]"
+            )
 
     def _combined(self, data: ConllData) -> list[Codes]:
         """For each template the number of the combination at each token, -1 where there is none or it is unknown."""

@@ -19,7 +19,7 @@ from undercut.data.gram_factor import GramFactor
 from undercut.data.kernel_functions import Dtype, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
 from undercut.errors import DataError, ModelFileError, require
 from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.estimators.linear_model import Fit, LinearModel, live_progress
 from undercut.gram import DenseGram, Gram, Kernel, TiledGram
 from undercut.losses import Hinge
 from undercut.regularizers import L2, KernelNorm
@@ -156,7 +156,8 @@ class KernelClassifier(ClassifierBase):
         for code, label in enumerate(self.classes_.tolist()):
             if weight is not None and not weight[codes == code].any():
                 raise DataError(f"every class must have a sample of positive weight; class {label!r} has none")
-        gram = self._gram(X)
+        with live_progress(f"Gram matrix of {y.size} samples:", self.verbose):
+            gram = self._gram(X)
         solve = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
         fits: list[Fit] = []

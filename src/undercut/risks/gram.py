@@ -62,4 +62,4 @@ class GramRisk(Risk):
 
     def intercept(self, w: FloatArray) -> float:
         """The b that belongs to w."""
-        return self.at_scores(self.scores(w)).intercept
+        return self.phi.intercept(self.scores(w))

@@ -36,18 +36,18 @@ class AllThresholds(ScoreFunction):
     def evaluate(self, scores: FloatArray) -> Evaluation:
         value, slopes = 0.0, np.zeros_like(scores)
         for k in range(self.grades.size - 1):
-            part = self._at_threshold(k, scores)
+            part = self._threshold(k).evaluate(scores)
             value += part.value
             slopes += part.slopes
         return Evaluation(value, slopes)
 
     def thresholds(self, scores: FloatArray) -> FloatArray:
         """The best b."""
-        return np.array([-self._at_threshold(k, scores).intercept for k in range(self.grades.size - 1)])
+        return np.array([-self._threshold(k).intercept(scores) for k in range(self.grades.size - 1)])
 
-    def _at_threshold(self, k: int, scores: FloatArray) -> Evaluation:
+    def _threshold(self, k: int) -> FreePiecewise:
         """Built anew for every evaluation: to keep all would take memory for every pair of sample and threshold."""
-        return FreePiecewise(Hinge(), np.where(self.y > self.grades[k], 1.0, -1.0), self.weight).evaluate(scores)
+        return FreePiecewise(Hinge(), np.where(self.y > self.grades[k], 1.0, -1.0), self.weight)
 
 
 class OrdinalRisk(ScoreRisk):
@@ -59,7 +59,7 @@ class OrdinalRisk(ScoreRisk):
 
     >>> risk = OrdinalRisk(np.array([[0.0], [3.0], [6.0]]), [0, 1, 2])
     >>> risk.value(np.ones(1)), risk.thresholds(np.ones(1))
-    (0.0, array([2., 5.]))
+    (0.0, array([1.5, 4.5]))
     """
 
     phi: AllThresholds

@@ -35,6 +35,10 @@ class ScoreFunction(ABC):
     def evaluate(self, scores: FloatArray) -> Evaluation:
         """Value, subgradient and intercept."""
 
+    def intercept(self, scores: FloatArray) -> float:
+        """What to add to the scores of new samples, where several values are best the one to be preferred."""
+        return self.evaluate(scores).intercept
+
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
@@ -72,7 +76,7 @@ class ScoreRisk(LineRisk):
 
     def intercept(self, w: FloatArray) -> float:
         """The intercept that belongs to w; 0 where the risk has none."""
-        return self.phi.evaluate(self.design.matvec(w)).intercept
+        return self.phi.intercept(self.design.matvec(w))
 
     def plane(self, scores: FloatArray, at: Evaluation) -> Cut:
         """The plane of an evaluation at ``scores = X w``: ``<a, w> = <slopes, scores>``, so w itself is not needed."""

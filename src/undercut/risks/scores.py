@@ -24,6 +24,7 @@ from undercut.risks.line import Point, minimize_convex
 from undercut.risks.score_risk import Evaluation, ScoreFunction
 
 BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
+FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
 
 
@@ -72,6 +73,17 @@ class FreePiecewise(FixedPiecewise):
         if not math.isfinite(b):  # every b beyond the first or the last kink is best, or rounding says so
             b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
         return self._at_intercept(scores, b)
+
+    @override
+    def intercept(self, scores: FloatArray) -> float:
+        """The middle of all b that are best: far from the samples on both sides."""
+        left, kinks, jumps = self.pieces
+        ends = []
+        for sign, slope in ((1.0, float(self.weight @ left)), (-1.0, -float(self.weight @ (left + jumps.sum())))):
+            piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
+            ends.append(sign * crossing(sign * self._at, self._rise, slope + FLAT, 0.0, -math.inf))
+        middle = 0.5 * (ends[0] + ends[1])
+        return middle if math.isfinite(middle) else self.evaluate(scores).intercept
 
     @override
     def minimizer(

@@ -21,7 +21,7 @@ from undercut.trace import Progress, Status
 LARGEST_FACTOR = 3.0  # by which c changes at once
 FREE_STEPS = 50  # after which it changes less and less
 GAIN = 1e-13  # of the objective: what the gap must shrink by to count
-MAX_STALE = 20  # certificates without any progress; they are ever farther apart
+PATIENCE = 1000  # steps without a gain, at least: a run that was warm started may long be worse than its start
 FEW, FEW_LEAD, LEAD = 8, 2.2, 0.75  # what the imbalance is best multiplied by for few scenarios, and for many
 
 
@@ -75,9 +75,9 @@ def has_gained(now: Progress, last: Progress) -> bool:
     return not now.gap >= last.gap - GAIN * abs(now.objective)
 
 
-def stalled(stale: int) -> Status | None:
-    """The status of a run whose certificates have long brought nothing, ``None`` to go on."""
-    return Status.STALLED if stale >= MAX_STALE else None
+def stalled(step: int, gained: int) -> Status | None:
+    """The status of a run that has gained nothing since a step long ago, ``None`` to go on."""
+    return Status.STALLED if step - gained > max(PATIENCE, 2 * gained) else None
 
 
 def is_due(step: int, last: int) -> bool:

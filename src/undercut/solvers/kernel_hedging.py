@@ -43,7 +43,7 @@ class KernelHedgingState:
     tol: float  # of the last programs
     residuals: Residuals | None = None
     certified: int = 0  # the last step with a certificate
-    stale: int = 0  # certificates in a row that brought nothing
+    gained: int = 0  # the last step that narrowed the gap
 
 
 @final
@@ -145,7 +145,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
     @override
     def ended(self, state: KernelHedgingState) -> Status | None:
-        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.stale)
+        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.progress.step, state.gained)
 
     @override
     def finish(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
@@ -187,8 +187,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
                 objective, solution = candidate, w
         lower_bound = tighter(last.lower_bound, both.bound(feasible, scores), objective)
         progress = replace(last, objective=objective, lower_bound=lower_bound)
-        stale = 0 if has_gained(progress, last) else state.stale + 1
-        return replace(state, solution=solution, progress=progress, certified=last.step, stale=stale)
+        gained = last.step if has_gained(progress, last) else state.gained
+        return replace(state, solution=solution, progress=progress, certified=last.step, gained=gained)
 
 
 def _refreshed(risk: GramRisk, state: KernelHedgingState) -> KernelHedgingState:

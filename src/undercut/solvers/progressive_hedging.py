@@ -51,7 +51,7 @@ class ProgressiveHedgingState:
     tol: float  # gap of the last programs
     residuals: Residuals | None = None
     certified: int = 0  # the last step with a bound
-    stale: int = 0  # bounds in a row that brought nothing
+    gained: int = 0  # the last step that narrowed the gap
 
 
 @final
@@ -147,7 +147,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
 
     @override
     def ended(self, state: ProgressiveHedgingState) -> Status | None:
-        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.stale)
+        return settled(state.residuals, self.criterion, self.epsilon) or stalled(state.progress.step, state.gained)
 
     @override
     def finish(self, risk: ShardedRisk, reg: Regularizer, state: ProgressiveHedgingState) -> ProgressiveHedgingState:
@@ -208,8 +208,8 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
         proved = float(risk.weights @ np.array(bounds))
         lower_bound = tighter(last.lower_bound, proved, objective)
         progress = replace(_counted(last, results), objective=objective, lower_bound=lower_bound)
-        stale = 0 if has_gained(progress, last) else state.stale + 1
-        return replace(state, solution=solution, progress=progress, certified=last.step, stale=stale)
+        gained = last.step if has_gained(progress, last) else state.gained
+        return replace(state, solution=solution, progress=progress, certified=last.step, gained=gained)
 
 
 def _counted(progress: Progress, results: list[Result]) -> Progress:

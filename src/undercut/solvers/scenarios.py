@@ -22,6 +22,7 @@ from undercut.gram import DenseGram, Gram, check_memory
 from undercut.kernels.box_qp import solve_balanced, solve_box
 
 MAX_PAIRS = 50  # per sample of a block
+SLICE = 10**8  # entries of K that one step on the whole problem may touch: about a quarter of a second
 TINY = 1e-300
 
 
@@ -161,7 +162,7 @@ class Whole(Scenarios):
     @override
     def solve(self, seen: Any, scale: float, ridge: float, last: Expansion, tol: float) -> tuple[Any, Any]:
         coef, own = last.coef.copy(), last.own.copy()
-        program, limit = (self.K, self.diagonal, self.y, self.cap), MAX_PAIRS * coef.size
+        program, limit = (self.K, self.diagonal, self.y, self.cap), max(1, SLICE // coef.size)
         if self.balanced:
             solve_balanced(*program, coef, own, tol, limit)
         else:
