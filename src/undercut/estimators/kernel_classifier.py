@@ -13,6 +13,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
+from typing_extensions import override
 
 from undercut.arrays import Array, FloatArray, on_device
 from undercut.data.gram_factor import GramFactor
@@ -286,19 +287,21 @@ class KernelClassifier(ClassifierBase):
             return arrays | {name: getattr(vectors, name) for name in CSR}
         return arrays | {"vectors": np.ascontiguousarray(vectors)}
 
-    def describe_kernel(self) -> dict[str, Any]:
-        """What a model file's header says about the kernel and the samples it was fitted to."""
+    @override
+    def _saved(self) -> dict[str, Any]:
         if callable(self.kernel):
             raise ModelFileError("only named and precomputed kernels can be saved, a function cannot: pickle is unsafe")
-        return {
+        fitted = {
             "gamma": getattr(self, "_gamma", 1.0),
             "n_features": self.n_features_in_,
             "n_fitted": self._n_fitted,
             "n_support": self.n_support_.tolist(),
         }
+        return super()._saved() | {"machine": fitted}
 
-    def restore_kernel(self, described: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """The other way round; ``ValueError`` if the parts do not fit together."""
+    @override
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        described = header["machine"]
         self.dual_coef_ = vars(self).pop("coef_")
         self._gamma, self.n_features_in_ = float(described["gamma"]), int(described["n_features"])
         self._n_fitted, self.n_support_ = int(described["n_fitted"]), np.array(described["n_support"], dtype=np.int64)

@@ -160,6 +160,9 @@ class LinearModel(BaseEstimator):
         """What a model file stores of the fit, beside its header."""
         return {"coef": np.ascontiguousarray(dense_coef(self)), "intercept": np.atleast_1d(self.intercept_)}
 
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take in what a model file holds besides coefficients; ``ValueError`` if the parts do not fit together."""
+
     def _report(self, results: list[Result]) -> None:
         """The certificate of the fit; several problems add up."""
         self.result_ = results[0] if len(results) == 1 else results

@@ -66,8 +66,6 @@ def save_model(model: LinearModel, path: str | Path) -> None:
         "params": _plain_params(model),
         "certificate": _certificate(model),
     }
-    if isinstance(model, KernelClassifier):
-        header["kernel"] = model.describe_kernel()
     if isinstance(model, OnlineModel) and hasattr(model, "_games"):
         if not isinstance(model.solver, str) or isinstance(getattr(model, "class_weight", None), dict):
             raise ModelFileError(
@@ -130,10 +128,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> LinearModel:
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the coefficients are not finite")
     _set_fitted(model, header, coef, intercept)
-    if isinstance(model, SequenceLabeler):
-        model.restore(header["classes"], arrays)
-    if isinstance(model, KernelClassifier):
-        model.restore_kernel(header["kernel"], arrays)
+    model.restore(header, arrays)
     if "stream" in header:
         if not isinstance(model, OnlineModel):
             raise ValueError(f"a {type(model).__name__} has no stream")

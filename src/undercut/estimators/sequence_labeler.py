@@ -202,9 +202,9 @@ class SequenceLabeler(LinearModel):
         chain = {name: np.ascontiguousarray(getattr(self, f"{name}_")) for name in CHAIN_PARTS}
         return super().to_arrays() | chain | ({} if self.features is None else self.features_.to_arrays())
 
-    def restore(self, labels: list[Any], arrays: dict[str, Array]) -> None:
-        """Take in what a file holds besides the weights of features; ``ValueError`` unless it fits them."""
-        K = self.coef_.shape[0]
+    @override
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        labels, K = header["classes"], self.coef_.shape[0]
         if not isinstance(labels, list) or len(set(labels)) != len(labels) or len(labels) != K:
             raise ValueError(f"{K} rows of coefficients do not fit the labels {labels}")
         for name, shape in CHAIN_PARTS.items():
