@@ -21,19 +21,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from common import Table, iterates, load, on_this_machine, print_machine, save_figure
-from undercut import (
-    L2,
-    CuttingPlane,
-    DualAscent,
-    Hinge,
-    LinearRisk,
-    LineSearchBundle,
-    Result,
-    Solver,
-    Stop,
-    minimize,
-)
-from undercut.online import Pegasos
+from undercut import L2, CuttingPlane, Hinge, LinearRisk, LineSearchBundle, Result, Stop, minimize
+from undercut.contracts import Solver
+from undercut.solvers import DualAscent
+from undercut.solvers.online import Pegasos
 
 NAMES = ("a9a", "rcv1-sample")  # from left to right
 LAMBDAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)

@@ -32,8 +32,12 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from common import DATA_VARIABLE, DataMissing, Table, peak_memory, print_machine, reset_peak_memory, run_apart
-from undercut import CRF, L2, ChainRisk, Lbfgs, NonconvexBundle, Progress, Solver, Stop, minimize
-from undercut.data import SPELLING, WINDOW, ConllData, TemplateFeatures, chunk_scores, load_conll
+from undercut import L2, ChainRisk, Lbfgs, NonconvexBundle, Progress, Stop, minimize
+from undercut.contracts import Solver
+from undercut.io import ConllData, load_conll
+from undercut.maps import SPELLING, WINDOW, TemplateFeatures
+from undercut.measures.chunks import chunk_scores
+from undercut.risks import CRF
 
 TEMPLATES = {"window": WINDOW, "window and spelling": WINDOW + SPELLING}
 Pairs = Literal["seen", "all"]

@@ -28,9 +28,9 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
 from undercut import L2, Hinge, LinearRisk, Stop, __version__, minimize
-from undercut.bundles.bundle import FIRST_CAPACITY
-from undercut.data import load_svmlight
-from undercut.online import OnlineSolver
+from undercut.io import load_svmlight
+from undercut.solvers.bundle.bundle import FIRST_CAPACITY
+from undercut.solvers.online import OnlineSolver
 
 DATA_VARIABLE = "UNDERCUT_DATA"
 

@@ -19,7 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from common import Table, load, on_this_machine, print_machine, save_figure
-from undercut import L2, CuttingPlane, Hinge, LinearRisk, ProximalBundle, Result, Solver, Status, Stop, minimize
+from undercut import L2, CuttingPlane, Hinge, LinearRisk, ProximalBundle, Result, Status, Stop, minimize
+from undercut.contracts import Solver
 
 NAMES = ("w8a", "ijcnn1")
 LAMBDAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

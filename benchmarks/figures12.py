@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from common import Table, iterates, load, load_rest, on_this_machine, print_machine, save_figure
 from undercut import L2, Hinge, LinearRisk, Stop, minimize
-from undercut.online import Adaptive, OnlineSolver, OptimisticProximal, Pegasos
+from undercut.solvers.online import Adaptive, OnlineSolver, OptimisticProximal, Pegasos
 
 NAME = "covtype"
 LAMBDAS = (1e-6, 1e-7, 1e-8)  # from top to bottom: 100, 10 and 1 times the best

@@ -25,8 +25,12 @@ from matplotlib.figure import Figure
 from sklearn.svm import SVC
 
 from common import DataMissing, Table, data_path, load, print_machine, save_figure
-from undercut import DenseGram, GramRisk, KernelHedging, KernelNorm, RbfKernel, Result, Stop, minimize
-from undercut.data import load_svmlight
+from undercut import Result, Stop, minimize
+from undercut.io import load_svmlight
+from undercut.maps.gram import DenseGram, RbfKernel
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
+from undercut.solvers import KernelHedging
 
 DIVISIONS = (None, 16, 8, 4, 2, 1)
 TOLERANCES = (0.1, 0.03, 0.01, 0.001)

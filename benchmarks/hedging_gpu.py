@@ -18,8 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from undercut import DenseGram, GramRisk, KernelHedging, KernelNorm, RbfKernel, Result, Stop, minimize
-from undercut.data import load_svmlight
+from undercut import Result, Stop, minimize
+from undercut.io import load_svmlight
+from undercut.maps.gram import DenseGram, RbfKernel
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
+from undercut.solvers import KernelHedging
 
 SIDE = 28
 GAPS = (1e-2, 1e-3, 5e-4)

@@ -41,10 +41,10 @@ from common import (
     warm_up,
 )
 from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Result, Stop, minimize
-from undercut.bundles import Bundle
-from undercut.data import design
-from undercut.risks import scores
-from undercut.risks.score_risk import ScoreLine
+from undercut.maps import design
+from undercut.risks.scores import mean_loss as scores
+from undercut.risks.scores.score_risk import ScoreLine
+from undercut.solvers.bundle.bundle import Bundle
 
 GAP = 1e-3
 PATIENCE = 10.0  # LIBLINEAR gets this many times our time

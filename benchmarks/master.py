@@ -21,8 +21,8 @@ from sklearn.preprocessing import minmax_scale
 
 from common import SETS, DataMissing, Table, load, print_machine, warm_up
 from undercut import L2, Hinge, LinearRisk, Stop, minimize
-from undercut.bundles import master
-from undercut.bundles.master import Master
+from undercut.solvers.bundle import master
+from undercut.solvers.bundle.master import Master
 
 RECORD_EVERY = {"a9a": 1, "covtype": 3, "w8a": 12}
 STAGES = ("first", "middle", "last")  # thirds of a run

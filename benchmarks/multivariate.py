@@ -28,8 +28,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from common import DATA_VARIABLE, Table, print_machine
-from undercut import L2, FBeta, Measure, MultivariateRisk, PrecisionAt, RocArea, Stop, minimize
-from undercut.data import load_svmlight
+from undercut import L2, MultivariateRisk, Stop, minimize
+from undercut.io import load_svmlight
+from undercut.measures import FBeta, Measure, PrecisionAt, RocArea
 
 LAMBDAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 GAP = 1e-2

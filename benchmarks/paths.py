@@ -33,14 +33,13 @@ from undercut import (
     LinearRisk,
     LineSearchBundle,
     Logistic,
-    Loss,
-    Regularizer,
     Result,
     SquaredHinge,
     Stop,
     minimize,
 )
-from undercut.data import load_svmlight
+from undercut.contracts import Loss, Regularizer
+from undercut.io import load_svmlight
 
 NAME = "rcv1-sample"
 LAMBDAS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)

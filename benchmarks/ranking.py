@@ -43,8 +43,8 @@ from common import (
 )
 from figure3 import SOLVERS
 from undercut import L2, NdcgRisk, PairwiseRisk, Progress, Ranker, Result, Stop, minimize
-from undercut.data import load_svmlight
 from undercut.estimators.ranker import mean_ndcg
+from undercut.io import load_svmlight
 
 try:
     from lightgbm import LGBMRanker, early_stopping

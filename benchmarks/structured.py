@@ -20,21 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from common import DATA_VARIABLE, Table, print_machine
-from undercut import (
-    L2,
-    M3N,
-    CachedCuttingPlane,
-    ChainRisk,
-    CuttingPlane,
-    Result,
-    Risk,
-    Solver,
-    Stop,
-    StructuredRisk,
-    minimize,
-)
-from undercut.arrays import one_thread
-from undercut.data import OcrWords, load_ocr
+from undercut import L2, ChainRisk, CuttingPlane, Result, Stop, StructuredRisk, minimize
+from undercut.contracts import Risk, Solver
+from undercut.io import OcrWords, load_ocr
+from undercut.risks import M3N
+from undercut.solvers import CachedCuttingPlane
+from undercut.threads import one_thread
 
 N_LABELS, N_PIXELS = 26, 128
 GAP = 1e-2

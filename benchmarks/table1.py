@@ -27,7 +27,7 @@ from sklearn.linear_model import SGDClassifier
 
 from common import ALL_SETS, DATA_VARIABLE, Table, iterates, load, on_this_machine, print_machine
 from undercut import L2, Hinge, LinearRisk, Stop, minimize
-from undercut.online import Adaptive, OnlineSolver, OptimisticProximal, Pegasos, Proximal
+from undercut.solvers.online import Adaptive, OnlineSolver, OptimisticProximal, Pegasos, Proximal
 
 METHODS: dict[str, type[OnlineSolver]] = {
     "Pegasos": Pegasos,

@@ -25,20 +25,11 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from common import DataMissing, Table, data_path, print_machine, warm_up
-from undercut import (
-    L2,
-    ClassicBundle,
-    ConvexConcave,
-    Hinge,
-    LinearRisk,
-    NonconvexBundle,
-    Solver,
-    Stop,
-    Subgradient,
-    TransductiveRisk,
-    minimize,
-)
-from undercut.data import load_svmlight
+from undercut import L2, Hinge, LinearRisk, NonconvexBundle, Stop, minimize
+from undercut.contracts import Solver
+from undercut.io import load_svmlight
+from undercut.risks import TransductiveRisk
+from undercut.solvers import ClassicBundle, ConvexConcave, Subgradient
 
 LAM, N_LABELLED, SCALE = 0.01, 200, 0.25
 GAMMAS = (1, 2, 5, 10, 20, 50)

@@ -22,8 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from common import Table, print_machine, warm_up
-from undercut import L2, ClassicBundle, FunctionRisk, NonconvexBundle, Result, Solver, Stop, minimize
+from undercut import L2, FunctionRisk, NonconvexBundle, Result, Stop, minimize
+from undercut.contracts import Solver
 from undercut.problems import PROBLEMS, Problem
+from undercut.solvers import ClassicBundle
 
 DIMENSIONS = (100, 1_000, 10_000, 100_000)
 LAMBDAS = (0.1, 0.2, 0.5, 1.0)

@@ -31,25 +31,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from common import DataMissing, Table, data_file, print_machine
-from undercut import (
-    CRF,
-    L2,
-    M3N,
-    ChainLoss,
-    ChainRisk,
-    ClassicBundle,
-    Lbfgs,
-    LineSearchBundle,
-    NonconvexBundle,
-    Progress,
-    Result,
-    Solver,
-    Stop,
-    minimize,
-)
-from undercut.callbacks import Callback
-from undercut.data import OcrWords, load_ocr
-from undercut.risks import Evaluation
+from undercut import L2, ChainRisk, Lbfgs, LineSearchBundle, NonconvexBundle, Progress, Result, Stop, minimize
+from undercut.contracts import Evaluation, Solver
+from undercut.io import OcrWords, load_ocr
+from undercut.risks import CRF, M3N, ChainLoss
+from undercut.solvers import ClassicBundle
+from undercut.types import Callback
 
 N_PLANES, MAX_EVALUATIONS = 200, 3000
 RIVALS_AT = (0, 3, 6)  # of the lambdas

@@ -15,7 +15,6 @@ from undercut import (
     L2,
     Absolute,
     CuttingPlane,
-    DualAscent,
     EpsilonInsensitive,
     Exponential,
     Hinge,
@@ -25,15 +24,14 @@ from undercut import (
     LinearRisk,
     LineSearchBundle,
     Logistic,
-    Loss,
     Newton,
-    PiecewiseLinearLoss,
     Poisson,
     Quantile,
-    SmoothLoss,
     Squared,
     SquaredHinge,
 )
+from undercut.contracts import Loss, PiecewiseLinearLoss, SmoothLoss
+from undercut.solvers import DualAscent
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from undercut import DenseGram, GramRisk, KernelNorm
+from undercut.maps.gram import DenseGram
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
 
 
 class Machine(NamedTuple):

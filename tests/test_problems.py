@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from undercut import L2, ClassicBundle, Stop, minimize
+from undercut import L2, Stop, minimize
 from undercut.errors import ParameterError
 from undercut.problems import MIFFLIN_2, PROBLEMS
+from undercut.solvers import ClassicBundle
 from undercut.testing import check_risk
 
 problems = pytest.mark.parametrize("name", PROBLEMS)

@@ -10,17 +10,10 @@ import tomllib
 import pytest
 
 import undercut
-from undercut import errors
+from undercut import contracts, errors
 
 ROOT = pathlib.Path(__file__).parent.parent
 PUBLIC = sorted(undercut.__all__)
-CORE = [
-    "L1", "L2", "Absolute", "BlockSum", "Boxed", "Cut", "CuttingPlane", "DualAscent", "ElasticNet", "Entropy",
-    "EpsilonInsensitive", "Exponential", "FunctionRisk", "Hinge", "Huber", "HuberHinge", "Lbfgs", "LevelBundle",
-    "LineRisk", "LineSearchBundle", "LinearRisk", "Logistic", "Loss", "Newton", "PiecewiseLinearLoss", "Poisson",
-    "Progress", "Quadratic", "QuadraticRegularizer", "Quantile", "Regularizer", "Result", "Risk", "SmoothLoss",
-    "Solver", "Squared", "SquaredHinge", "SquaredLp", "Status", "Stop", "minimize",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -28,9 +21,8 @@ def test_everything_announced_is_there(name):
     assert hasattr(undercut, name)
 
 
-@pytest.mark.parametrize("name", CORE)
-def test_the_core_is_announced(name):
-    assert name in undercut.__all__
+def test_no_more_is_announced_than_people_can_overlook():
+    assert 40 <= len(PUBLIC) <= 50
 
 
 def test_nothing_is_announced_twice():
@@ -51,7 +43,7 @@ def test_every_public_method_is_documented_or_keeps_a_contract_that_is(name):
     kind = getattr(undercut, name)
     for attribute, member in inspect.getmembers(kind, inspect.isfunction):
         if not attribute.startswith("_") and member.__module__.startswith("undercut") and attribute in vars(kind):
-            contract = getattr(undercut.Risk, attribute, None)
+            contract = getattr(contracts.Risk, attribute, None)
             assert inspect.getdoc(member) or inspect.getdoc(contract), f"{name}.{attribute}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.catalogue import Problem
 from tests.structured_models import Chain, draw_chains, draw_multiclass
 from undercut import L2, Cut, FunctionRisk, LinearRisk
-from undercut.risks.score_risk import ScoreLine
+from undercut.risks.scores.score_risk import ScoreLine
 from undercut.testing import check_regularizer, check_risk, check_structured_model
 
 N = 4

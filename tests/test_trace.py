@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from undercut import L2, FunctionRisk, Progress, Result, Status, minimize
 from undercut.errors import DataError

@@ -5,18 +5,13 @@ A callback is called with the ``Progress`` of every step; returning ``True`` end
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Timer
 from types import TracebackType
-from typing import TypeAlias
 
 from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from undercut.trace import Progress
-
-Callback: TypeAlias = Callable[[Progress], bool | None]
 
 APPEAR_AFTER = 1.0  # seconds: shorter runs show nothing
 

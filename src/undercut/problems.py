@@ -21,9 +21,9 @@ from functools import cache
 import numpy as np
 from scipy.linalg import hankel
 
-from undercut.arrays import FloatArray
 from undercut.errors import require
 from undercut.risks import FunctionRisk
+from undercut.types import FloatArray
 
 Values = tuple[float, FloatArray]
 Pieces = tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]  # values, one row per piece, and derivatives

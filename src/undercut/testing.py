@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.contracts import LineRisk, QuadraticRegularizer, Regularizer, Rescaling, Risk, SmoothRisk, StructuredModel
 from undercut.errors import DataError
-from undercut.regularizers import QuadraticRegularizer, Regularizer
-from undercut.risks import LineRisk, Risk, SmoothRisk, StructuredModel
-from undercut.risks.decoding import Rescaling, Share
+from undercut.risks.structured.decoding import Share
+from undercut.types import FloatArray
 
 ROUNDING = 1e-9  # relative
 

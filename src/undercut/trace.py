@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from undercut.arrays import FloatArray
 from undercut.errors import DataError
+from undercut.types import FloatArray
 
 Certificate = Literal["global", "local", "none"]
 BOUND_NAMES: dict[str, str] = {"global": "lower bound", "local": "model minimum", "none": "no bound"}
@@ -77,6 +77,9 @@ class Progress:
     def gap_name(self) -> str:
         """What ``gap`` may be called."""
         return "model gap" if self.certificate == "local" else "gap"
+
+
+Callback: TypeAlias = Callable[[Progress], bool | None]  # called with every step; True ends the run
 
 
 @dataclass(frozen=True)

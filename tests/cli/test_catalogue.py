@@ -6,7 +6,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 from undercut import LinearClassifier, MultivariateClassifier, NoveltyDetector, Ranker, load_model
-from undercut.data import load_svmlight
+from undercut.io import load_svmlight
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 from sklearn.preprocessing import scale
 
 from undercut import KernelClassifier, load_model
-from undercut.data import load_svmlight
+from undercut.io import load_svmlight
 
 
 @pytest.fixture

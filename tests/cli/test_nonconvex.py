@@ -7,7 +7,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 from undercut import TransductiveClassifier, load_model
-from undercut.data import load_svmlight
+from undercut.io import load_svmlight
 from undercut.trace import read_trace
 
 

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from undercut import SequenceLabeler, load_model
-from undercut.data import ConllData, TemplateFeatures, load_conll
+from undercut.io import ConllData, load_conll
+from undercut.maps import TemplateFeatures
 
 NOUNS, VERBS = ["dog", "cat", "bird", "house"], ["runs", "sees", "eats"]
 

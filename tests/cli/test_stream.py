@@ -14,8 +14,8 @@ from tests.model_files import edit
 
 from undercut import LinearClassifier, OnlineClassifier, load_model, save_model
 from undercut.cli import main
-from undercut.data import load_svmlight
 from undercut.errors import ModelFileError
+from undercut.io import load_svmlight
 
 
 @pytest.fixture

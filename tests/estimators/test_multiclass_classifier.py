@@ -15,8 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
-from undercut import CrammerSinger, LinearClassifier, MulticlassRisk, lam_from_C, load_model, save_model
+from undercut import LinearClassifier, MulticlassRisk, lam_from_C, load_model, save_model
 from undercut.errors import ParameterError
+from undercut.losses import CrammerSinger
 
 JOINT = {"crammer_singer": "hinge", "multinomial": "logistic"}
 joint = pytest.mark.parametrize("multi_class", JOINT)

@@ -17,19 +17,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
 
 from undercut import (
-    BalancedError,
-    ContingencyMeasure,
     CuttingPlane,
-    FBeta,
     LinearClassifier,
     MultivariateClassifier,
     MultivariateRisk,
-    PrecisionAt,
     Status,
     load_model,
     save_model,
 )
 from undercut.errors import DataError, ModelFileError, ParameterError
+from undercut.measures import BalancedError, ContingencyMeasure, FBeta, PrecisionAt
 
 NAMES = ["f1", "f0.5", "precision@50", "recall@50", "prbep", "roc_auc", "balanced_error"]
 names = pytest.mark.parametrize("name", NAMES)

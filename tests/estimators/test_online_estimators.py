@@ -13,17 +13,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-from undercut import (
-    LinearClassifier,
-    OnlineClassifier,
-    OnlineRegressor,
-    Quantile,
-    Status,
-    load_model,
-    save_model,
-)
+from undercut import LinearClassifier, OnlineClassifier, OnlineRegressor, Quantile, Status, load_model, save_model
 from undercut.errors import DataError, ModelFileError
-from undercut.online import ONLINE_SOLVERS, OptimisticProximal, Pegasos
+from undercut.solvers.online import ONLINE_SOLVERS, OptimisticProximal, Pegasos
 
 solvers = pytest.mark.parametrize("solver", ONLINE_SOLVERS)
 

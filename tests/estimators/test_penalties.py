@@ -13,22 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
 from tests.regularizers.test_regularizers import Cubic
 
-from undercut import (
-    L1,
-    L2,
-    BlockSum,
-    Boxed,
-    ElasticNet,
-    Entropy,
-    LevelBundle,
-    LinearClassifier,
-    LinearRegressor,
-    Quadratic,
-    SquaredLp,
-    load_model,
-    save_model,
-)
+from undercut import L1, L2, ElasticNet, LevelBundle, LinearClassifier, LinearRegressor, load_model, save_model
 from undercut.errors import ModelFileError
+from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
 
 SOLVER = LevelBundle()
 

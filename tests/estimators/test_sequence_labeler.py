@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from tests.model_files import edit
 
-from undercut import CRF, L2, M3N, ChainRisk, SequenceLabeler, Stop, load_model, minimize, save_model
-from undercut.data import TemplateFeatures
+from undercut import L2, ChainRisk, SequenceLabeler, Stop, load_model, minimize, save_model
 from undercut.errors import DataError, ModelFileError, ParameterError
+from undercut.maps import TemplateFeatures
+from undercut.risks import CRF, M3N
 
 LOSSES = ["m3n", "crf"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)

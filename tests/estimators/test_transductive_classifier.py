@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from undercut import ConvexConcave, LinearClassifier, TransductiveClassifier, load_model, save_model
+from undercut import LinearClassifier, TransductiveClassifier, load_model, save_model
 from undercut.errors import CapabilityError, DataError, ParameterError
+from undercut.solvers import ConvexConcave
 
 NO_LABEL = "its labels are -1 and 1, and -1 means unlabelled here"
 

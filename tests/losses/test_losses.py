@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.catalogue import ALL, LOSSES, MARGIN, PIECEWISE, SMOOTH
 
 from undercut import EpsilonInsensitive, Huber, HuberHinge, Poisson, Quantile

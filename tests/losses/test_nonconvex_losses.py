@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from undercut import KinkedLoss, Ramp
+from undercut import Ramp
+from undercut.contracts import KinkedLoss, Kinks
 from undercut.errors import DataError, ParameterError
-from undercut.losses import Kinks, TransductiveHinge
+from undercut.losses import TransductiveHinge
 
 FLOORS = [-3.0, -1.0, -0.5, 0.0, 0.9]
 scores = st.floats(-20.0, 20.0, allow_subnormal=False)

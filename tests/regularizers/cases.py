@@ -12,7 +12,9 @@ import cvxpy as cp
 import numpy as np
 from tests.catalogue import Optimum, Problem
 
-from undercut import L1, L2, BlockSum, Boxed, ElasticNet, Entropy, Quadratic, Regularizer, SquaredLp
+from undercut import L1, L2, ElasticNet
+from undercut.contracts import Regularizer
+from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
 
 N = 5
 PRIOR = np.array([1.0, 2.0, 3.0, 4.0, 5.0]) / 15.0

@@ -17,19 +17,18 @@ from undercut import (
     L2,
     CuttingPlane,
     ElasticNet,
-    Entropy,
     FunctionRisk,
     Hinge,
     LevelBundle,
     LinearRisk,
-    Quadratic,
     Status,
     Stop,
     minimize,
 )
-from undercut.bundles import DualBundle, bundle_for
+from undercut.contracts import Cut
 from undercut.errors import CapabilityError, DataError
-from undercut.risks import Cut
+from undercut.regularizers import Entropy, Quadratic
+from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 from undercut.solvers.driver import SOLVERS
 
 ORACLE = 3e-7  # how far the oracle may be from the optimum, relative

@@ -7,24 +7,14 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.regularizers.cases import CASES, LOWER, UPPER, B, N
 
-from undercut import (
-    L1,
-    L2,
-    BlockSum,
-    Boxed,
-    ElasticNet,
-    Entropy,
-    Quadratic,
-    QuadraticRegularizer,
-    Regularizer,
-    SquaredLp,
-)
+from undercut import L1, L2, ElasticNet
+from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
+from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
 from undercut.testing import check_regularizer
 
 cases = pytest.mark.parametrize("case", CASES)

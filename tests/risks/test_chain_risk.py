@@ -9,25 +9,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.special import logsumexp, softmax
 
-from undercut import (
-    CRF,
-    L2,
-    M3N,
-    ChainRisk,
-    CuttingPlane,
-    Lbfgs,
-    LineSearchBundle,
-    NonconvexBundle,
-    Stop,
-    minimize,
-)
-from undercut.data.chains import BLOCK_TOKENS, Chains
+from undercut import L2, ChainRisk, CuttingPlane, Lbfgs, LineSearchBundle, NonconvexBundle, Stop, minimize
+from undercut.contracts import BatchedRisk, LineRisk
 from undercut.errors import DataError, ParameterError
-from undercut.risks import BatchedRisk, LineRisk
+from undercut.maps.chains import BLOCK_TOKENS, Chains
+from undercut.risks import CRF, M3N
 from undercut.testing import check_risk
 
 LABEL_LOSS = ((0.0, 2.0, 0.5), (1.0, 0.0, 3.0), (0.0, 1.5, 0.0))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L2, CompositeQuantileRisk, LinearRisk, Quantile, Stop, minimize
+from undercut import L2, LinearRisk, Quantile, Stop, minimize
 from undercut.errors import DataError, ParameterError
+from undercut.risks import CompositeQuantileRisk
 from undercut.testing import check_risk
 
 QUANTILES = (0.1, 0.5, 0.8)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.catalogue import Problem
 
-from undercut import DifferenceRisk, FunctionRisk, LinearRisk, Ramp, TransductiveRisk
+from undercut import FunctionRisk, LinearRisk, Ramp
+from undercut.contracts import MajorizedRisk
 from undercut.errors import CapabilityError, DataError, NonfiniteError
-from undercut.risks import MajorizedRisk
+from undercut.risks import DifferenceRisk, TransductiveRisk
 
 D = 3
 bowl = FunctionRisk(lambda w: (float(w @ w), 2.0 * w), D)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from undercut import Cut, FunctionRisk, LineRisk, Risk
+from undercut import Cut, FunctionRisk
+from undercut.contracts import LineRisk, Risk
 from undercut.errors import DataError, NonfiniteError, ParameterError
 from undercut.testing import check_risk
 

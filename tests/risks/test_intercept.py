@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from tests.catalogue import ALL, LOSSES, PIECEWISE, Problem
 
-from undercut.risks.scores import mean_loss
+from undercut.risks.scores.mean_loss import mean_loss
 
 SCALES = [0.0, 0.1, 1.0, 5.0, 30.0]
 losses = pytest.mark.parametrize("name", ALL)

@@ -6,8 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -17,22 +16,18 @@ from tests.catalogue import ALL, LOSSES
 from undercut import (
     L2,
     CuttingPlane,
-    GramFactor,
     Hinge,
-    KernelRisk,
-    LinearKernel,
     LinearRisk,
     LineSearchBundle,
     Logistic,
-    NoveltyRisk,
-    PolynomialKernel,
-    RbfKernel,
     Squared,
     Stop,
     lam_from_C,
     minimize,
 )
 from undercut.errors import DataError, ParameterError
+from undercut.maps.gram import GramFactor, LinearKernel, PolynomialKernel, RbfKernel
+from undercut.risks import KernelRisk, NoveltyRisk
 from undercut.testing import check_risk
 
 KERNELS = {"linear": LinearKernel(), "polynomial": PolynomialKernel(2, 0.5, 1.0), "rbf": RbfKernel(0.5)}

@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 from tests.catalogue import ALL, LOSSES, PIECEWISE, SMOOTH, Problem
 
 from undercut import LinearRisk
-from undercut.risks.line import FARTHEST, Point, minimize_convex
+from undercut.scalar import FARTHEST, Point, minimize_convex
 
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 SLOPES_AND_CURVATURES = [(0.0, 0.0), (0.0, 1e-6), (0.0, 1.0), (-0.1, 0.5), (0.2, 0.01), (-1.0, 100.0), (5.0, 1.0)]

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import ALL, LOSSES, MARGIN, Problem
 
-from undercut import LinearRisk, Loss
+from undercut import LinearRisk
+from undercut.contracts import Loss
 from undercut.errors import CapabilityError
 from undercut.testing import check_risk
 

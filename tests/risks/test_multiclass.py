@@ -11,26 +11,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.special import logsumexp
 from tests.risks.test_linear_risk import LAYOUTS
 
-from undercut import (
-    L2,
-    CrammerSinger,
-    CuttingPlane,
-    Lbfgs,
-    LineSearchBundle,
-    MulticlassRisk,
-    Newton,
-    Softmax,
-    Stop,
-    minimize,
-)
+from undercut import L2, CuttingPlane, Lbfgs, LineSearchBundle, MulticlassRisk, Newton, Stop, minimize
+from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError, DataError, ParameterError
-from undercut.losses import MulticlassLoss
-from undercut.risks.class_scores import class_scores
+from undercut.losses import CrammerSinger, Softmax
+from undercut.risks.scores.class_scores import class_scores
 from undercut.testing import check_risk
 
 COSTS = np.array([[0.0, 2.0, 0.5], [1.0, 0.0, 3.0], [0.0, 0.7, 0.0]])

@@ -8,29 +8,22 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from sklearn import metrics
 
-from undercut import (
-    L2,
+from undercut import L2, Hinge, LinearRisk, MultivariateRisk, Status, Stop, minimize
+from undercut.errors import CapabilityError, DataError, NonfiniteError, ParameterError
+from undercut.measures import (
     BalancedError,
     BreakEven,
     ContingencyMeasure,
     FBeta,
-    Hinge,
-    LinearRisk,
-    MultivariateRisk,
     PrecisionAt,
     RecallAt,
     RocArea,
-    Status,
-    Stop,
+    contingency,
     measure_named,
-    minimize,
 )
-from undercut.errors import CapabilityError, DataError, NonfiniteError, ParameterError
-from undercut.measures import contingency
 from undercut.testing import check_risk
 
 

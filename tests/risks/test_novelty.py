@@ -6,13 +6,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.risks.test_linear_risk import LAYOUTS
 
-from undercut import L2, CuttingPlane, DualAscent, LineSearchBundle, NoveltyRisk, ProximalBundle, Stop, minimize
+from undercut import L2, CuttingPlane, LineSearchBundle, ProximalBundle, Stop, minimize
 from undercut.errors import DataError, ParameterError
-from undercut.risks.novelty import LowestShare
+from undercut.risks import NoveltyRisk
+from undercut.risks.scores.novelty import LowestShare
+from undercut.solvers import DualAscent
 from undercut.testing import check_risk
 
 NUS = [0.01, 0.1, 0.3, 0.5, 1.0]

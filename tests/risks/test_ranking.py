@@ -12,28 +12,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import ndcg_score
 
-from undercut import (
-    L2,
-    CuttingPlane,
-    Hinge,
-    LinearRisk,
-    NdcgRisk,
-    OrdinalRisk,
-    PairwiseRisk,
-    PrecisionAtRisk,
-    ProximalBundle,
-    ReciprocalRankRisk,
-    Stop,
-    minimize,
-)
+from undercut import L2, CuttingPlane, Hinge, LinearRisk, NdcgRisk, PairwiseRisk, ProximalBundle, Stop, minimize
 from undercut.errors import DataError, ParameterError
-from undercut.risks.ranking import exponential_gain, log_discount
-from undercut.risks.worst_ranking import PlaceAssignment
+from undercut.risks import OrdinalRisk, PrecisionAtRisk, ReciprocalRankRisk
+from undercut.risks.ranking.ranking import exponential_gain, log_discount
+from undercut.risks.ranking.worst_ranking import PlaceAssignment
 from undercut.testing import check_risk
 
 
@@ -126,7 +113,7 @@ def documents(draw, max_queries=3, max_size=6):
 def test_equals_its_formula_over_all_pairs_or_permutations(name, drawn, short):
     risk, formula = CASES[name]
     scores, y, qid = drawn
-    with patch("undercut.risks.worst_ranking.SHORT", short):
+    with patch("undercut.risks.ranking.worst_ranking.SHORT", short):
         assert risk(np.eye(y.size), y, qid).value(scores) == pytest.approx(formula(scores, y, qid), abs=1e-12)
 
 
@@ -199,7 +186,7 @@ def full_assignment(gains, discounts, scores):
 @pytest.mark.parametrize("scale", [0.01, 0.3, 3.0])
 @pytest.mark.parametrize("short", [0, 60])
 def test_settled_documents_do_not_change_the_worst_ranking(k, gains, scale, short, monkeypatch):
-    monkeypatch.setattr("undercut.risks.worst_ranking.SHORT", short)
+    monkeypatch.setattr("undercut.risks.ranking.worst_ranking.SHORT", short)
     rng = np.random.default_rng([k, len(gains)])
     for _ in range(5):
         gain = rng.choice(gains, 60).astype(float)
@@ -219,7 +206,7 @@ def test_a_long_query_leaves_little_to_assign(monkeypatch, rng):
         shapes.append(worth.shape)
         return linear_sum_assignment(worth, maximize=maximize)
 
-    monkeypatch.setattr("undercut.risks.worst_ranking.linear_sum_assignment", watched)
+    monkeypatch.setattr("undercut.risks.ranking.worst_ranking.linear_sum_assignment", watched)
     NdcgRisk(rng.standard_normal((3000, 3)), rng.integers(0, 4, 3000)).cut(np.ones(3))
     assert len(shapes) == 1
     assert max(shapes[0]) <= 2 * 10 * 4

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from undercut import (
-    CRF,
     L2,
-    M3N,
     ChainRisk,
     Lbfgs,
     LineSearchBundle,
@@ -22,8 +19,9 @@ from undercut import (
     minimize,
     save_model,
 )
-from undercut.data.chains import ChainWeights
 from undercut.errors import ParameterError
+from undercut.maps.chains import ChainWeights
+from undercut.risks import CRF, M3N
 from undercut.testing import check_risk
 
 LOSSES = {"m3n": M3N(), "crf": CRF()}

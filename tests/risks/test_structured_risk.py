@@ -8,8 +8,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.structured_models import (
     Chain,
     Multiclass,
@@ -22,21 +21,18 @@ from tests.structured_models import (
 
 from undercut import (
     L2,
-    CachedCuttingPlane,
-    ClassicBundle,
     CuttingPlane,
-    DualAscent,
     Hinge,
     LinearRisk,
     NonconvexBundle,
     ProximalBundle,
     Stop,
     StructuredRisk,
-    Subgradient,
     minimize,
 )
 from undercut.errors import CapabilityError, DataError, NonfiniteError, ParameterError
-from undercut.online import Pegasos
+from undercut.solvers import CachedCuttingPlane, ClassicBundle, DualAscent, Subgradient
+from undercut.solvers.online import Pegasos
 from undercut.testing import check_risk
 
 DRAWS = {"multiclass": draw_multiclass, "chain": draw_chains}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from undercut import Hinge, LinearRisk, LineRisk, Ramp, TransductiveRisk
+from undercut import Hinge, LinearRisk, Ramp
+from undercut.contracts import LineRisk
 from undercut.errors import DataError, ParameterError
 from undercut.losses import TransductiveHinge
-from undercut.risks.kinked import Balanced, FixedKinked, FreeKinked
+from undercut.risks import TransductiveRisk
+from undercut.risks.scores.kinked import Balanced, FixedKinked, FreeKinked
 
 N, D = 24, 3
 MODES = {"plain": {}, "intercept": {"fit_intercept": True}, "balance": {"fit_intercept": True, "balance": 0.2}}

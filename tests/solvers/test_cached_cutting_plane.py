@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.structured_models import Multiclass, draw_chains, draw_multiclass, worst_losses
 
-from undercut import L2, CachedCuttingPlane, CuttingPlane, Hinge, LinearRisk, Risk, Stop, StructuredRisk, minimize
+from undercut import L2, CuttingPlane, Hinge, LinearRisk, Stop, StructuredRisk, minimize
+from undercut.contracts import Risk
 from undercut.errors import CapabilityError, DataError, ParameterError
+from undercut.solvers import CachedCuttingPlane
 from undercut.testing import check_risk
 
 either_rescaling = pytest.mark.parametrize("rescaling", ["margin", "slack"])

@@ -12,17 +12,17 @@ from undercut import (
     L1,
     L2,
     CuttingPlane,
-    DualAscent,
     FunctionRisk,
     Lbfgs,
     LevelBundle,
     LineSearchBundle,
     Newton,
     ProximalBundle,
-    Regularizer,
     minimize,
 )
+from undercut.contracts import Regularizer
 from undercut.errors import CapabilityError, ParameterError
+from undercut.solvers import DualAscent
 from undercut.solvers.driver import NEWTON_PARAMS, _resolve
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.catalogue import Problem
 
-from undercut import L2, ClassicBundle, FunctionRisk, NonconvexBundle, Status, Stop, minimize
+from undercut import L2, FunctionRisk, NonconvexBundle, Status, Stop, minimize
 from undercut.errors import ParameterError
 from undercut.problems import PROBLEMS
+from undercut.solvers import ClassicBundle
 
 NONCONVEX = [name for name, problem in PROBLEMS.items() if not problem.convex]
 

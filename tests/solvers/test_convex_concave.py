@@ -6,34 +6,29 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.catalogue import Problem
 
 from undercut import (
     L2,
-    ClassicBundle,
-    ConvexConcave,
     CuttingPlane,
-    DifferenceRisk,
-    DualAscent,
     FunctionRisk,
     Hinge,
     Lbfgs,
     LinearRisk,
     LineSearchBundle,
-    Loss,
     Newton,
     NonconvexBundle,
     ProximalBundle,
     Ramp,
     Status,
     Stop,
-    Subgradient,
-    TransductiveRisk,
     minimize,
 )
+from undercut.contracts import Loss
 from undercut.errors import CapabilityError, ParameterError
+from undercut.risks import DifferenceRisk, TransductiveRisk
+from undercut.solvers import ClassicBundle, ConvexConcave, DualAscent, Subgradient
 
 D = 3
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.kernel_problems import machine
 
-from undercut.solvers.kernel_dual import KernelDual
+from undercut.solvers.hedging.kernel_dual import KernelDual
 
 
 def both(fit_intercept=True, C=1.0):

@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 from tests.kernel_problems import machine
 
-from undercut import (
-    L2,
-    DenseGram,
-    GramRisk,
-    Hinge,
-    KernelHedging,
-    KernelNorm,
-    LinearRisk,
-    Status,
-    Stop,
-    TiledGram,
-    minimize,
-)
+from undercut import L2, Hinge, LinearRisk, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError, ParameterError
+from undercut.maps.gram import DenseGram, TiledGram
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
+from undercut.solvers import KernelHedging
 
 PAPER = KernelHedging(c=5.0, adaptive=False, relaxation=1.0, intercept_weight=1.0)
 SCENARIOS = [None, 1, 2, 7, 60]

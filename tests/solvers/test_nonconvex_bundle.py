@@ -10,14 +10,14 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.optimize import nnls
 from tests.catalogue import ALL, Problem
 
-from undercut import L2, FunctionRisk, LinearRisk, NonconvexBundle, Ramp, Status, Stop, TransductiveRisk, minimize
+from undercut import L2, FunctionRisk, LinearRisk, NonconvexBundle, Ramp, Status, Stop, minimize
 from undercut.errors import ParameterError
 from undercut.problems import PROBLEMS
+from undercut.risks import TransductiveRisk
 from undercut.solvers.driver import _resolve
 
 SEARCHES = [None, "greedy", "full", "single"]

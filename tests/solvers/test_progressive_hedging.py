@@ -9,32 +9,13 @@ import numpy as np
 import pytest
 from tests.catalogue import Problem
 
-from undercut import (
-    L2,
-    Boxed,
-    ClassicBundle,
-    DenseGram,
-    ElasticNet,
-    Entropy,
-    FunctionRisk,
-    GramRisk,
-    Hinge,
-    KernelHedging,
-    KernelNorm,
-    LinearRisk,
-    Logistic,
-    ProgressiveHedging,
-    Quadratic,
-    Ramp,
-    ShardedRisk,
-    SquaredLp,
-    Status,
-    Stop,
-    minimize,
-)
+from undercut import L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError, ParameterError
-from undercut.regularizers import Proximal
-from undercut.risks.tilted import TiltedRisk
+from undercut.maps.gram import DenseGram
+from undercut.regularizers import Boxed, Entropy, KernelNorm, Proximal, Quadratic, SquaredLp
+from undercut.risks import GramRisk, ShardedRisk
+from undercut.risks.combined.tilted import TiltedRisk
+from undercut.solvers import ClassicBundle, KernelHedging, ProgressiveHedging
 from undercut.testing import check_risk
 
 EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)

@@ -12,8 +12,8 @@ from sklearn.datasets import make_classification
 from tests.catalogue import ALL, Problem
 
 from undercut import L2, Cut, CuttingPlane, FunctionRisk, Hinge, LinearRisk, ProximalBundle, Status, Stop, minimize
-from undercut.bundles import Bundle
 from undercut.errors import CapabilityError, ParameterError
+from undercut.solvers.bundle.bundle import Bundle
 
 ORACLE = 1e-7  # how far above the optimum the oracle may be
 VARIANTS = ("descent", "printed")

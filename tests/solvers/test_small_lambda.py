@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.catalogue import ALL, LOSSES, SMOOTH, Problem
 
-from undercut import L2, CuttingPlane, DualAscent, Lbfgs, LinearRisk, LineSearchBundle, Newton, Status, Stop, minimize
+from undercut import L2, CuttingPlane, Lbfgs, LinearRisk, LineSearchBundle, Newton, Status, Stop, minimize
+from undercut.solvers import DualAscent
 
 LAMBDAS = [1e-9, 1e-6, 1e-3, 1.0, 1e3]
 SOLVERS = {

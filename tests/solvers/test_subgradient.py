@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from tests.catalogue import Problem
 
-from undercut import L2, FunctionRisk, LinearRisk, Ramp, Status, Stop, Subgradient, TransductiveRisk, minimize
+from undercut import L2, FunctionRisk, LinearRisk, Ramp, Status, Stop, minimize
 from undercut.errors import ParameterError
 from undercut.problems import PROBLEMS
+from undercut.risks import TransductiveRisk
+from undercut.solvers import Subgradient
 
 
 @pytest.mark.parametrize("loss", ["hinge", "absolute", "logistic", "huber"])

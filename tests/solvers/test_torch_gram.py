@@ -6,20 +6,11 @@ import numpy as np
 import pytest
 from tests.kernel_problems import machine
 
-from undercut import (
-    DenseGram,
-    KernelClassifier,
-    KernelHedging,
-    LinearKernel,
-    PolynomialKernel,
-    RbfKernel,
-    SigmoidKernel,
-    Status,
-    Stop,
-    minimize,
-)
+from undercut import KernelClassifier, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError
-from undercut.gram import FEW, NearRows
+from undercut.maps.gram import DenseGram, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
+from undercut.maps.gram.matrix import FEW, NearRows
+from undercut.solvers import KernelHedging
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -12,7 +12,6 @@ import typer
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.arrays import FloatArray
 from undercut.callbacks import LiveProgress
 from undercut.cli.report import console
 from undercut.losses import Hinge
@@ -20,6 +19,7 @@ from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers import CuttingPlane, LineSearchBundle, Stop, minimize
 from undercut.trace import Result
+from undercut.types import FloatArray
 
 LAM = 1e-6
 DIGIT = 8

@@ -10,13 +10,13 @@ import numpy as np
 import typer
 from sklearn.base import is_classifier, is_outlier_detector
 
-from undercut.arrays import Array
 from undercut.cli.report import certificate_rows, labels, print_rows
 from undercut.cli.sequences import LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
-from undercut.data import load_svmlight
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler, load_model
 from undercut.estimators.ranker import mean_ndcg
+from undercut.io.svmlight import load_svmlight
+from undercut.types import Array
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
 DataFile = Annotated[Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz")]

@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from undercut.arrays import Array
 from undercut.cli.report import labels
-from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import (
     KernelClassifier,
@@ -37,6 +35,8 @@ from undercut.estimators import (
     TransductiveClassifier,
 )
 from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
+from undercut.io.svmlight import load_svmlight
+from undercut.types import Array
 
 LOSSES = [*LinearClassifier._losses, *LinearRegressor._losses, *RISKS, *(f"{name}@k" for name in RISKS_AT)]
 DEFAULT_LOSS = "hinge"

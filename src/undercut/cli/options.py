@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from undercut.cli.models import DEFAULT_LOSS, LOSSES
-from undercut.estimators.kernel_classifier import KERNELS
-from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
-from undercut.online import ONLINE_SOLVERS
+from undercut.estimators.kernel_classifier import KERNELS, SOLVERS as KERNEL_SOLVERS
 from undercut.solvers import SOLVERS
+from undercut.solvers.online import ONLINE_SOLVERS
 
 File = Annotated[
     Path,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from undercut.arrays import Array, FloatArray
 from undercut.trace import Result, Status
+from undercut.types import Array, FloatArray
 
 
 def console() -> Console:

@@ -17,22 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from undercut.arrays import Array
 from undercut.cli.report import labels
-from undercut.data import (
-    ConllData,
-    SvmlightData,
-    TemplateFeatures,
-    chunk_scores,
-    load_conll,
-    load_ocr,
-    load_svmlight,
-)
-from undercut.data.ocr import FIELDS, N_PIXELS
-from undercut.data.svmlight import open_decompressed
-from undercut.data.templates import TEMPLATES
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
+from undercut.io.conll import ConllData, load_conll
+from undercut.io.ocr import FIELDS, N_PIXELS, load_ocr
+from undercut.io.svmlight import SvmlightData, load_svmlight, open_decompressed
+from undercut.maps.templates import TEMPLATES, TemplateFeatures
+from undercut.measures.chunks import chunk_scores
+from undercut.types import Array
 
 
 @dataclass(frozen=True)

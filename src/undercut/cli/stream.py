@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from undercut.cli.report import labels, print_rows
-from undercut.data import iter_svmlight
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
+from undercut.io.svmlight import iter_svmlight
 
 
 def train_online(

@@ -17,9 +17,9 @@ from undercut.cli.models import DEFAULT_LOSS, OPTIONS, Choice, fit, number_or_wo
 from undercut.cli.report import describe_fit
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.stream import train_online
-from undercut.data import load_svmlight
 from undercut.errors import ParameterError
 from undercut.estimators import load_model, save_model
+from undercut.io.svmlight import load_svmlight
 from undercut.trace import Result, Status, write_trace
 
 KERNEL_OPTIONS = ("C", "degree", "coef0", "device")

@@ -15,18 +15,28 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray, on_device
-from undercut.data.gram_factor import GramFactor
-from undercut.data.kernel_functions import Dtype, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
+from undercut.devices import on_device
 from undercut.errors import DataError, ModelFileError, require
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.linear_model import Fit, LinearModel, live_progress
-from undercut.gram import DenseGram, Gram, Kernel, TiledGram
 from undercut.losses import Hinge
+from undercut.maps.gram import (
+    DenseGram,
+    Dtype,
+    Gram,
+    GramFactor,
+    Kernel,
+    LinearKernel,
+    PolynomialKernel,
+    RbfKernel,
+    SigmoidKernel,
+    TiledGram,
+)
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
 from undercut.solvers import KernelHedging
 from undercut.trace import Status
+from undercut.types import Array, FloatArray
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 SOLVERS = ("auto", "descent", "hedging", "bundle")

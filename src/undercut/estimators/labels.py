@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from undercut.arrays import Array
-from undercut.data.sequences import Sequences, place
 from undercut.errors import DataError
+from undercut.maps.sequences import Sequences, place
+from undercut.types import Array
 
 
 def encoded(labels: list[Any]) -> tuple[Array, NDArray[np.int64]]:

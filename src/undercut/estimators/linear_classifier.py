@@ -14,27 +14,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.arrays import Array, FloatArray
+from undercut.contracts import Loss, MulticlassLoss, Regularizer, Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import penalties
 from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
-from undercut.losses import (
-    CrammerSinger,
-    Exponential,
-    Hinge,
-    HuberHinge,
-    Logistic,
-    Loss,
-    MulticlassLoss,
-    Ramp,
-    Softmax,
-    SquaredHinge,
-)
-from undercut.regularizers import Regularizer
+from undercut.losses import CrammerSinger, Exponential, Hinge, HuberHinge, Logistic, Ramp, Softmax, SquaredHinge
 from undercut.risks import LinearRisk, MulticlassRisk
-from undercut.solvers import Solver
 from undercut.trace import Status
+from undercut.types import Array, FloatArray
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -17,16 +17,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from undercut.arrays import Array, FloatArray
-from undercut.callbacks import Callback, LiveProgress
+from undercut.callbacks import LiveProgress
+from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ModelFileError, require
 from undercut.estimators.penalties import describe, rebuild, regularizer
 from undercut.estimators.sparse_coef import dense_coef
-from undercut.losses import Loss
-from undercut.regularizers import L2, Regularizer
-from undercut.risks import LinearRisk, Risk, ScoreRisk
-from undercut.solvers import SOLVERS, Solver, Stop, minimize
-from undercut.trace import Progress, Result, Status
+from undercut.regularizers import L2
+from undercut.risks import LinearRisk, ScoreRisk
+from undercut.solvers import SOLVERS, Stop, minimize
+from undercut.trace import Callback, Progress, Result, Status
+from undercut.types import Array, FloatArray
 
 FLOATS = [np.float64, np.float32]
 

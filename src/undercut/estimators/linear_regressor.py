@@ -8,13 +8,12 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Loss, Regularizer, Solver
 from undercut.estimators import penalties
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
-from undercut.losses import Absolute, EpsilonInsensitive, Huber, Loss, Poisson, Quantile, Squared
-from undercut.regularizers import Regularizer
-from undercut.solvers import Solver
+from undercut.losses import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
+from undercut.types import FloatArray
 
 
 class RegressorBase(RegressorMixin, LinearModel):

@@ -11,7 +11,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from undercut.arrays import Array, FloatArray
 from undercut.errors import ModelFileError
 from undercut.estimators.kernel_classifier import KernelClassifier
 from undercut.estimators.linear_classifier import ClassifierBase, LinearClassifier
@@ -26,6 +25,7 @@ from undercut.estimators.ranker import Ranker
 from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 from undercut.trace import BOUND_NAMES
+from undercut.types import Array, FloatArray
 
 VERSION = 1
 ESTIMATORS: dict[str, type[LinearModel]] = {

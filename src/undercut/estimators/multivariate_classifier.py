@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import _fit_context
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
+from undercut.contracts import Solver
 from undercut.errors import CapabilityError, DataError, ModelFileError, ParameterError
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.measures import Measure, measure_named
 from undercut.risks import MultivariateRisk
-from undercut.solvers import Solver
+from undercut.types import Array, FloatArray
 
 
 class MultivariateClassifier(ClassifierBase):

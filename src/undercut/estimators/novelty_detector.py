@@ -12,11 +12,10 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from undercut.arrays import Array, FloatArray
+from undercut.contracts import Loss, Solver
 from undercut.estimators.linear_model import LinearModel
-from undercut.losses import Loss
 from undercut.risks import NoveltyRisk
-from undercut.solvers import Solver
+from undercut.types import Array, FloatArray
 
 
 class NoveltyDetector(OutlierMixin, LinearModel):

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Loss
 from undercut.errors import DataError
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.online_model import OnlineModel
-from undercut.losses import Loss
-from undercut.online.base import OnlineSolver
+from undercut.solvers.online.base import OnlineSolver
+from undercut.types import FloatArray
 
 
 class OnlineClassifier(ClassifierBase, OnlineModel):

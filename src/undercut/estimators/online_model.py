@@ -13,17 +13,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
-from undercut.data.design import Design, WithConstant, as_design
+from undercut._jit.online import N_STATE
+from undercut.contracts import Design
 from undercut.errors import DataError
 from undercut.estimators.linear_model import Fit, LinearModel, live_progress, warn_unless
-from undercut.kernels.online import N_STATE
-from undercut.online import ONLINE_SOLVERS
-from undercut.online.base import Game, OnlineSolver, Samples
+from undercut.maps.design import WithConstant, as_design
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers import Stop, minimize
+from undercut.solvers.online import ONLINE_SOLVERS
+from undercut.solvers.online.base import Game, OnlineSolver, Samples
 from undercut.trace import Status
+from undercut.types import Array, FloatArray
 
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 

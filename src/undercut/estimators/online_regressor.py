@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Loss
 from undercut.estimators.linear_regressor import RegressorBase
 from undercut.estimators.online_model import OnlineModel
-from undercut.losses import Loss
-from undercut.online.base import OnlineSolver
+from undercut.solvers.online.base import OnlineSolver
+from undercut.types import FloatArray
 
 
 class OnlineRegressor(RegressorBase, OnlineModel):

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from undercut.contracts import Regularizer
 from undercut.errors import ModelFileError
-from undercut.regularizers import L1, L2, BlockSum, Boxed, ElasticNet, Entropy, Quadratic, Regularizer, SquaredLp
+from undercut.regularizers import L1, L2, BlockSum, Boxed, ElasticNet, Entropy, Quadratic, SquaredLp
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "penalty": [StrOptions({"l2", "l1", "elasticnet"}), Regularizer],

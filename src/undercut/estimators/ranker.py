@@ -11,14 +11,14 @@ from sklearn.base import _fit_context
 from sklearn.metrics import ndcg_score
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Solver
 from undercut.errors import DataError, ModelFileError, ParameterError
 from undercut.estimators.linear_model import LinearModel
 from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.queries import Queries
-from undercut.risks.ranking import non_negative
-from undercut.risks.score_risk import ScoreRisk
-from undercut.solvers import Solver
+from undercut.risks.ranking.queries import Queries
+from undercut.risks.ranking.ranking import non_negative
+from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.types import FloatArray
 
 MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
 

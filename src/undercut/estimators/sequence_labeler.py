@@ -11,19 +11,20 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
-from undercut.data.chains import ChainDesign, ChainMask, Chains, ChainWeights
-from undercut.data.conll import as_conll
-from undercut.data.design import as_design
-from undercut.data.emissions import AllPairs
-from undercut.data.sequences import Sequences, stack_labels, stack_sequences
-from undercut.data.templates import TemplateFeatures
+from undercut.contracts import Solver
 from undercut.errors import DataError, ModelFileError
 from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
+from undercut.io.conll import as_conll
+from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
+from undercut.maps.design import as_design
+from undercut.maps.emissions import AllPairs
+from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
+from undercut.maps.templates import TemplateFeatures
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
-from undercut.solvers import NonconvexBundle, Solver
+from undercut.solvers import NonconvexBundle
+from undercut.types import Array, FloatArray
 
 PLANES_BYTES = 2**27  # what the planes of a fit may take: a CRF of half a million weights gains nothing from more
 CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from undercut.arrays import FloatArray
+from undercut.types import FloatArray
 
 
 class SparseCoefMixin:

@@ -12,13 +12,13 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.arrays import Array, FloatArray
+from undercut.contracts import Loss, Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.linear_model import Fit, LinearModel
-from undercut.losses import Hinge, Loss
+from undercut.losses import Hinge
 from undercut.risks import LinearRisk, TransductiveRisk
-from undercut.solvers import Solver
+from undercut.types import Array, FloatArray
 
 UNLABELLED = -1
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Pieces, PiecewiseLinearLoss, SmoothLoss
 from undercut.errors import require
-from undercut.losses.base import Pieces, PiecewiseLinearLoss, SmoothLoss, check_signs
+from undercut.losses.checks import check_signs
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True)

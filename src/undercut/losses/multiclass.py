@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
+from undercut._jit import multiclass
+from undercut.contracts import Motion, MulticlassLoss
 from undercut.errors import DataError, require
-from undercut.kernels import multiclass
-
-
-class Motion(NamedTuple):
-    """``t -> l(y_i, s_i + t d_i)`` at one t: one entry per sample."""
-
-    values: FloatArray
-    slopes: FloatArray
-    bends: FloatArray  # second derivatives; NaN where there are none
-
-
-class MulticlassLoss(ABC):
-    """``l(y, s)``, non-negative and convex in the K scores s."""
-
-    @abstractmethod
-    def value_slope(self, y: Array, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values, and a subgradient in s for every row of S."""
-
-    @abstractmethod
-    def along(self, y: Array, S: FloatArray, D: FloatArray, t: float) -> Motion:
-        """The losses at ``S + t D``, as functions of t."""
-
-    def check_classes(self, n_classes: int) -> None:  # noqa: B027  (most losses fit any number)
-        """Raise ``DataError`` if the loss is made for another number of classes."""
+from undercut.types import Array, FloatArray
 
 
 class CrammerSinger(MulticlassLoss):

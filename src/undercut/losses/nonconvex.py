@@ -7,52 +7,15 @@ score, which is what the convex-concave procedure minimizes.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import KinkedLoss, Kinks
 from undercut.errors import DataError, require
-from undercut.losses.base import Loss, check_signs
-
-
-class Kinks(NamedTuple):
-    """``l_i(s) = constant_i + left_i s + sum_k jumps_ki max(0, s - at_ki)``; a kink with a jump of zero is none."""
-
-    constant: FloatArray
-    left: FloatArray
-    at: FloatArray  # one row per kink, one column per sample
-    jumps: FloatArray
-
-    def value_slope(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Loss and right derivative of every sample at its score."""
-        passed = np.where(scores >= self.at, self.jumps, 0.0)
-        slopes = self.left + passed.sum(axis=0)
-        with np.errstate(over="ignore"):  # as a line per piece: nothing cancels where it is level
-            return self.constant - (passed * self.at).sum(axis=0) + slopes * scores, slopes
-
-    def majorized(self, scores: FloatArray) -> Kinks:
-        """The convex kinks as they are, the others replaced by their tangents at ``scores``."""
-        tangent = np.where((self.jumps < 0.0) & (scores >= self.at), self.jumps, 0.0)
-        constant = self.constant - (tangent * self.at).sum(axis=0)
-        return Kinks(constant, self.left + tangent.sum(axis=0), self.at, np.maximum(self.jumps, 0.0))
-
-
-class KinkedLoss(Loss):
-    """A continuous piecewise-linear loss, convex or not, given by its kinks."""
-
-    is_convex = False
-
-    @abstractmethod
-    def kinks(self, y: FloatArray) -> Kinks:
-        """The kinks of every sample's loss."""
-
-    @override
-    def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.kinks(y).value_slope(scores)
+from undercut.losses.checks import check_signs
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True)

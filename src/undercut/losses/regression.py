@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Pieces, PiecewiseLinearLoss, SmoothLoss
 from undercut.errors import DataError, require
-from undercut.losses.base import Pieces, PiecewiseLinearLoss, SmoothLoss, check_finite
+from undercut.losses.checks import check_finite
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True)

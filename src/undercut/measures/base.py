@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.types import FloatArray
 
 
 class Ranked(NamedTuple):

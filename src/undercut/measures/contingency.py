@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut._jit.measures import worst_fbeta
 from undercut.errors import CapabilityError, DataError, require
-from undercut.kernels.measures import worst_fbeta
 from undercut.measures.base import Measure, Ranked, Violation, counts
+from undercut.types import FloatArray
 
 BLOCK = 2**16  # tables whose losses are computed at a time, unless a row of them is longer
 

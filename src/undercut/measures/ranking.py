@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut._jit.measures import pair_counts
 from undercut.errors import DataError, require
-from undercut.kernels.measures import pair_counts
 from undercut.measures.base import Measure, Ranked, Violation, counts, midway
 from undercut.measures.contingency import need_both
+from undercut.types import FloatArray
 
 
 class TopMeasure(Measure):

@@ -1,6 +1,5 @@
 """Regularizers: convex penalties on w with a Fenchel dual."""
 
-from undercut.regularizers.base import DifferentiableRegularizer, QuadraticRegularizer, Regularizer
 from undercut.regularizers.block_sum import BlockSum
 from undercut.regularizers.boxed import Boxed
 from undercut.regularizers.elastic_net import ElasticNet
@@ -18,14 +17,11 @@ __all__ = [
     "L2",
     "BlockSum",
     "Boxed",
-    "DifferentiableRegularizer",
     "ElasticNet",
     "Entropy",
     "KernelNorm",
     "Proximal",
     "Quadratic",
-    "QuadraticRegularizer",
-    "Regularizer",
     "SeparableRegularizer",
     "SquaredLp",
 ]

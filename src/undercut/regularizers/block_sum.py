@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Regularizer
 from undercut.errors import DataError, ParameterError, require
-from undercut.regularizers.base import Regularizer
+from undercut.types import FloatArray
 
 
 class BlockSum(Regularizer):

@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 from typing_extensions import override
 
+from undercut.contracts import Regularizer
 from undercut.errors import CapabilityError, DataError, require
-from undercut.regularizers.base import Regularizer
 from undercut.regularizers.l2 import L2
 from undercut.regularizers.separable import Numbers, SeparableRegularizer, Terms
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import DataError, require
-from undercut.regularizers.base import DifferentiableRegularizer
+from undercut.types import FloatArray
 
 ON_SIMPLEX = 1e-9  # how far from one the sum of w may be, for rounding
 

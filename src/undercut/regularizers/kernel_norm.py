@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray, beside, to_host
+from undercut.contracts import Regularizer
+from undercut.devices import beside, to_host
 from undercut.errors import DataError, require
-from undercut.gram import Gram
-from undercut.regularizers.base import Regularizer
+from undercut.maps.gram import Gram
+from undercut.types import FloatArray
 
 NULL = 1e-12  # an eigenvalue below this share of the largest counts as zero
 
@@ -23,7 +24,7 @@ class KernelNorm(Regularizer):
 
     Its dual, ``z' K^+ z / (2 lam)`` for z in the range of K, takes the eigenvectors of K; hedging needs none of it.
 
-    >>> from undercut import DenseGram
+    >>> from undercut.maps.gram import DenseGram
     >>> KernelNorm(0.5, DenseGram(np.array([[2.0, 1.0], [1.0, 2.0]]))).value(np.array([1.0, 0.0]))
     0.5
     """

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import QuadraticRegularizer
 from undercut.errors import DataError, require
-from undercut.regularizers.base import QuadraticRegularizer
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True)

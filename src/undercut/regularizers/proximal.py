@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undercut.arrays import FloatArray
+from undercut.contracts import Regularizer
 from undercut.errors import CapabilityError, require
-from undercut.regularizers.base import Regularizer
 from undercut.regularizers.l2 import L2
+from undercut.types import FloatArray
 
 
 class Proximal(NamedTuple):

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import QuadraticRegularizer
 from undercut.errors import DataError, ParameterError, require
-from undercut.regularizers.base import QuadraticRegularizer
+from undercut.types import FloatArray
 
 SYMMETRIC = 1e-12  # how far from its transpose B may be, relative
 DENSE_EIGENVALUES = 64  # up to here Lanczos would be no cheaper

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import Array, FloatArray
-from undercut.regularizers.base import Regularizer
+from undercut.contracts import Regularizer
+from undercut.types import Array, FloatArray
 
 Numbers: TypeAlias = float | FloatArray  # one for all parameters, or one each
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.arrays import FloatArray
+from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import require
-from undercut.regularizers.base import DifferentiableRegularizer
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,33 @@
 """Risks: what a solver sees of a learning problem."""
 
-from undercut.risks.base import BatchedRisk, Cut, Line, LineRisk, Risk, SmoothRisk
-from undercut.risks.chain import CRF, M3N, ChainLoss, ChainRisk
-from undercut.risks.composite_quantile import CompositeQuantileRisk
-from undercut.risks.decoding import StructuredModel
-from undercut.risks.difference import DifferenceRisk, MajorizedRisk
-from undercut.risks.function import FunctionRisk
-from undercut.risks.gram import GramRisk
-from undercut.risks.kernel import KernelRisk
-from undercut.risks.linear import LinearRisk
-from undercut.risks.multiclass import MulticlassRisk
-from undercut.risks.multivariate import MultivariateRisk
-from undercut.risks.novelty import NoveltyRisk
-from undercut.risks.ordinal import OrdinalRisk
-from undercut.risks.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.score_risk import Evaluation, ScoreFunction, ScoreRisk
-from undercut.risks.sharded import ShardedRisk
-from undercut.risks.structured import MinorizedRisk, StructuredRisk
-from undercut.risks.transductive import TransductiveRisk
+from undercut.risks.combined.difference import DifferenceRisk
+from undercut.risks.combined.function import FunctionRisk
+from undercut.risks.combined.sharded import ShardedRisk
+from undercut.risks.kernel.gram_risk import GramRisk
+from undercut.risks.kernel.kernel_risk import KernelRisk
+from undercut.risks.measures.multivariate import MultivariateRisk
+from undercut.risks.ranking.ordinal import OrdinalRisk
+from undercut.risks.ranking.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
+from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
+from undercut.risks.scores.linear import LinearRisk
+from undercut.risks.scores.multiclass import MulticlassRisk
+from undercut.risks.scores.novelty import NoveltyRisk
+from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.risks.scores.transductive import TransductiveRisk
+from undercut.risks.structured.chain import CRF, M3N, ChainLoss, ChainRisk
+from undercut.risks.structured.structured import StructuredRisk
 
 __all__ = [
     "CRF",
     "M3N",
-    "BatchedRisk",
     "ChainLoss",
     "ChainRisk",
     "CompositeQuantileRisk",
-    "Cut",
     "DifferenceRisk",
-    "Evaluation",
     "FunctionRisk",
     "GramRisk",
     "KernelRisk",
-    "Line",
-    "LineRisk",
     "LinearRisk",
-    "MajorizedRisk",
-    "MinorizedRisk",
     "MulticlassRisk",
     "MultivariateRisk",
     "NdcgRisk",
@@ -45,12 +36,8 @@ __all__ = [
     "PairwiseRisk",
     "PrecisionAtRisk",
     "ReciprocalRankRisk",
-    "Risk",
-    "ScoreFunction",
     "ScoreRisk",
     "ShardedRisk",
-    "SmoothRisk",
-    "StructuredModel",
     "StructuredRisk",
     "TransductiveRisk",
 ]

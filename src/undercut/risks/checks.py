@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from undercut.arrays import FloatArray
 from undercut.errors import DataError
+from undercut.types import FloatArray
 
 
 def real_targets(y: Any, shape: tuple[int, int]) -> FloatArray:

@@ -1,21 +1,20 @@
 """Solvers: one file per method, and the driver that runs them."""
 
-from undercut.solvers.base import Solver, State
-from undercut.solvers.cached_cutting_plane import CachedCuttingPlane
-from undercut.solvers.classic_bundle import ClassicBundle
-from undercut.solvers.convex_concave import ConvexConcave
-from undercut.solvers.cutting_plane import CuttingPlane
+from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
+from undercut.solvers.bundle.cutting_plane import CuttingPlane
+from undercut.solvers.bundle.dual_ascent import DualAscent
+from undercut.solvers.bundle.level_bundle import LevelBundle
+from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
+from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.driver import SOLVERS, Stop, minimize
-from undercut.solvers.dual_ascent import DualAscent
-from undercut.solvers.kernel_hedging import KernelHedging
-from undercut.solvers.lbfgs import Lbfgs
-from undercut.solvers.level_bundle import LevelBundle
-from undercut.solvers.line_search_bundle import LineSearchBundle
-from undercut.solvers.newton import Newton
-from undercut.solvers.nonconvex_bundle import NonconvexBundle
-from undercut.solvers.progressive_hedging import ProgressiveHedging
-from undercut.solvers.proximal_bundle import ProximalBundle
-from undercut.solvers.subgradient import Subgradient
+from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.newton import Newton
+from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
+from undercut.solvers.nonconvex.convex_concave import ConvexConcave
+from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.subgradient import Subgradient
 
 __all__ = [
     "SOLVERS",
@@ -32,8 +31,6 @@ __all__ = [
     "NonconvexBundle",
     "ProgressiveHedging",
     "ProximalBundle",
-    "Solver",
-    "State",
     "Stop",
     "Subgradient",
     "minimize",

@@ -10,27 +10,36 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from undercut.arrays import FloatArray, one_thread
-from undercut.callbacks import Callback
+from undercut.contracts import (
+    LineRisk,
+    MinorizedRisk,
+    QuadraticRegularizer,
+    Regularizer,
+    Risk,
+    SmoothRisk,
+    Solver,
+    State,
+)
 from undercut.errors import DataError, NonfiniteError, require
-from undercut.gram import DenseGram
-from undercut.regularizers import KernelNorm, QuadraticRegularizer, Regularizer
-from undercut.risks import GramRisk, LineRisk, MinorizedRisk, Risk, SmoothRisk
-from undercut.solvers.base import Solver, State
-from undercut.solvers.cached_cutting_plane import CachedCuttingPlane
-from undercut.solvers.classic_bundle import ClassicBundle
-from undercut.solvers.convex_concave import ConvexConcave
-from undercut.solvers.cutting_plane import CuttingPlane
-from undercut.solvers.dual_ascent import DualAscent
-from undercut.solvers.kernel_hedging import KernelHedging
-from undercut.solvers.lbfgs import Lbfgs
-from undercut.solvers.level_bundle import LevelBundle
-from undercut.solvers.line_search_bundle import LineSearchBundle
-from undercut.solvers.newton import Newton
-from undercut.solvers.nonconvex_bundle import NonconvexBundle
-from undercut.solvers.proximal_bundle import ProximalBundle
-from undercut.solvers.subgradient import Subgradient
-from undercut.trace import Certificate, Progress, Result, Status
+from undercut.maps.gram import DenseGram
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
+from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
+from undercut.solvers.bundle.cutting_plane import CuttingPlane
+from undercut.solvers.bundle.dual_ascent import DualAscent
+from undercut.solvers.bundle.level_bundle import LevelBundle
+from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
+from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.newton import Newton
+from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
+from undercut.solvers.nonconvex.convex_concave import ConvexConcave
+from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.threads import one_thread
+from undercut.trace import Callback, Certificate, Progress, Result, Status
+from undercut.types import FloatArray
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
 

@@ -1,0 +1,70 @@
+"""The names that people use, each from its room."""
+
+from .contracts import (
+    Cut as Cut,
+)
+from .estimators import (
+    KernelClassifier as KernelClassifier,
+    LinearClassifier as LinearClassifier,
+    LinearRegressor as LinearRegressor,
+    MultivariateClassifier as MultivariateClassifier,
+    NoveltyDetector as NoveltyDetector,
+    OnlineClassifier as OnlineClassifier,
+    OnlineRegressor as OnlineRegressor,
+    Ranker as Ranker,
+    SequenceLabeler as SequenceLabeler,
+    TransductiveClassifier as TransductiveClassifier,
+    lam_from_C as lam_from_C,
+    load_model as load_model,
+    save_model as save_model,
+)
+from .io import (
+    load_svmlight as load_svmlight,
+)
+from .losses import (
+    Absolute as Absolute,
+    EpsilonInsensitive as EpsilonInsensitive,
+    Exponential as Exponential,
+    Hinge as Hinge,
+    Huber as Huber,
+    HuberHinge as HuberHinge,
+    Logistic as Logistic,
+    Poisson as Poisson,
+    Quantile as Quantile,
+    Ramp as Ramp,
+    Squared as Squared,
+    SquaredHinge as SquaredHinge,
+)
+from .regularizers import (
+    L1 as L1,
+    L2 as L2,
+    ElasticNet as ElasticNet,
+)
+from .risks import (
+    ChainRisk as ChainRisk,
+    FunctionRisk as FunctionRisk,
+    LinearRisk as LinearRisk,
+    MulticlassRisk as MulticlassRisk,
+    MultivariateRisk as MultivariateRisk,
+    NdcgRisk as NdcgRisk,
+    PairwiseRisk as PairwiseRisk,
+    StructuredRisk as StructuredRisk,
+)
+from .solvers import (
+    CuttingPlane as CuttingPlane,
+    Lbfgs as Lbfgs,
+    LevelBundle as LevelBundle,
+    LineSearchBundle as LineSearchBundle,
+    Newton as Newton,
+    NonconvexBundle as NonconvexBundle,
+    ProximalBundle as ProximalBundle,
+    Stop as Stop,
+    minimize as minimize,
+)
+from .trace import (
+    Progress as Progress,
+    Result as Result,
+    Status as Status,
+)
+
+__version__: str

@@ -1,0 +1,1 @@
+"""Loops that NumPy and SciPy cannot express, compiled by Numba; nothing else imports Numba."""

@@ -1,0 +1,201 @@
+"""One compiled pass of projected subgradient steps (Do, Le, Foo 2009, Alg. 1-3) over rows of X.
+
+The iterate is ``w = scale * v``: shrinking it, projecting it on a ball and keeping its norm cost O(1), a subgradient of
+a sparse row O(nonzeros).  The sum of iterates is ``weight_v * v + u``, which the same updates keep.
+How a row is found is told in ``undercut.contracts.Rows``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from undercut._jit.pointwise import slope as loss_slope
+from undercut._jit.prefetch import prefetch
+
+PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
+
+SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
+N_STATE = 10
+AHEAD = 8  # steps between the asking for a row and its use
+
+
+@njit(cache=True)
+def run_pass(
+    dense, indptr, columns, values, constant, y, weight, order, batch, kind, setting,
+    method, lam, learning, radius, tau_one, growing, opening, epsilon, length_cap, length_per_r2, averaging,
+    v, u, state,
+):  # fmt: skip
+    """Steps t+1, t+2, ... over mini-batches ``order[0:batch], order[batch:2*batch], ...``; updates v, u and state.
+
+    ``learning`` says that G is not known, and is the largest subgradient seen.
+    """
+    # Plain variables stay in registers; the entries of ``state`` would go through memory at every step.
+    scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
+    g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
+    slopes, near2, smallest = np.empty(batch), near_squared(r, epsilon, lam), 1e-4 if averaging else 1e-100
+    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
+    for first in range(0, order.size, batch):
+        count = min(batch, order.size - first)
+        if first + 2 * AHEAD < order.size:
+            _fetch(dense, indptr, columns, values, y, weight, width, order[first + AHEAD], order[first + 2 * AHEAD])
+
+        # 1. A subgradient of the mini-batch's loss: its slopes at the current iterate, and a bound on its norm.
+        bound, score, size2 = 0.0, 0.0, 0.0
+        for m in range(count):
+            i = np.uint64(order[first + m])
+            start, stop, offset = _row(dense, indptr, width, i)
+            score, size2 = _products(values, columns, start, stop, offset, constant, v)
+            slopes[m] = weight[i] / count * loss_slope(kind, setting, y[i], scale * score)
+            if learning:
+                bound += abs(slopes[m]) * math.sqrt(size2)
+        if learning:
+            g = max(g, bound + lam * math.sqrt(norm2))
+
+        # 2. The step size, and the pull of the regularizer.
+        t += 1.0
+        tau, step_size, shrink = step_sizes(method, lam, t, tau_sum, r, g, tau_one)
+        tau_sum += tau
+        scale *= shrink
+        norm2 *= shrink * shrink
+        if abs(scale) < smallest:  # before it underflows, or the sum of iterates loses its digits
+            u += weight_v * v
+            v *= scale
+            score *= scale
+            scale, weight_v = 1.0, 0.0
+
+        # 3. The step, row by row, with the norm of w kept; the sum of iterates does not change with v.
+        for m in range(count):
+            if slopes[m] == 0.0:
+                continue
+            start, stop, offset = _row(dense, indptr, width, np.uint64(order[first + m]))
+            if count > 1:  # w has moved since the score was taken
+                score, size2 = _products(values, columns, start, stop, offset, constant, v)
+            change = -step_size * slopes[m]
+            norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
+            change /= scale
+            for k in range(start, stop):
+                v[np.uint64(columns[k - offset])] += change * values[k]
+            v[last] += change * constant
+            if averaging and weight_v != 0.0:
+                for k in range(start, stop):
+                    u[np.uint64(columns[k - offset])] -= weight_v * change * values[k]
+                u[last] -= weight_v * change * constant
+
+        # 4. Projection on the ball, the running sum, and a new phase where the norm has come close to R.
+        if norm2 > radius * radius:
+            scale, norm2 = scale * radius / math.sqrt(norm2), radius * radius
+        if averaging:
+            weight_v += scale
+            n_summed += 1.0
+        if growing:
+            if norm2 >= near2:
+                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening)
+                near2 = near_squared(r, epsilon, lam)
+                state[PHASES] += 1.0
+                if averaging:
+                    u[:] = 0.0
+                    weight_v, n_summed = 0.0, 0.0
+            elif t >= min(length_cap, length_per_r2 * r * r):
+                state[DONE] = 1.0
+                break
+    state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R] = scale, norm2, t, tau_sum, r
+    state[G], state[WEIGHT_V], state[N_SUMMED] = g, weight_v, n_summed
+
+
+@njit(cache=True)
+def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
+    """Get the row that comes soon into the cache, and of a later one where it begins."""
+    start, _, offset = _row(dense, indptr, width, np.uint64(soon))
+    for line in range(0, 24, 8):
+        prefetch(values, start + np.uint64(line))
+    prefetch(columns, start - offset)
+    prefetch(y, np.uint64(soon))
+    prefetch(weight, np.uint64(soon))
+    if not dense:
+        prefetch(indptr, np.uint64(later))
+
+
+@njit(cache=True)
+def _row(dense, indptr, width, i):
+    """(start, stop, offset) of row i; unsigned indices spare Numba the wrap-around test."""
+    if dense:
+        return i * width, i * width + width, i * width
+    return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other
+def _products(values, columns, start, stop, offset, constant, v):
+    """``<v, x>`` and ``|x|^2``."""
+    score, size2 = constant * v[np.uint64(v.size - 1)], constant * constant
+    for k in range(start, stop):
+        x = np.float64(values[k])
+        score += x * v[np.uint64(columns[k - offset])]
+        size2 += x * x
+    return score, size2
+
+
+@njit(cache=True)
+def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
+    """Round t's (tau_t, step size, factor by which w shrinks)."""
+    before = lam * t + tau_sum
+    tau = 0.0
+    if method == PROXIMAL:  # 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t}))
+        tau = 0.5 * (math.hypot(before, g / r) - before)
+    elif method == ADAPTIVE:  # 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
+        tau = 0.5 * (math.hypot(before, math.sqrt(8.0 / 3.0) * g / r) - before)
+    elif method == FIXED and t == 1.0:
+        tau = tau_one
+    step_size = 1.0 / (before + tau)
+    own = lam + tau if method == ADAPTIVE else lam  # Adaptive adds tau/2 |w|^2, whose gradient is not zero at w_t
+    return tau, step_size, 1.0 - step_size * own
+
+
+@njit(cache=True)
+def next_phase(r, t, tau_sum, g, opening):
+    """(R, t, tau_{1:t}) at the start of a phase: as printed with ``opening = 0``.
+
+    There t and tau start from zero, and the first steps, 2 R long, throw w out of ball after ball.  Else t goes on, and
+    the curvature is what a larger R would have gathered, but lets the first step go ``R / opening`` far.
+    """
+    r *= math.sqrt(2.0)
+    if opening == 0.0:
+        return r, 0.0, 0.0
+    return r, t, min(tau_sum / math.sqrt(2.0), opening * g / r)
+
+
+@njit(cache=True)
+def near_squared(r, epsilon, lam):
+    """The ``|w|^2`` from which on R is too small a guess: ``|w| >= R - sqrt(2 epsilon / lam)`` (Alg. 3)."""
+    return max(0.0, r - math.sqrt(2.0 * epsilon / lam)) ** 2
+
+
+@njit(cache=True)
+def largest_row(dense, indptr, columns, values, constant, weight):
+    """``max_i weight_i |x_i|``."""
+    largest = 0.0
+    for i in range(weight.size):
+        start = i * columns.size if dense else indptr[i]
+        stop = start + columns.size if dense else indptr[i + 1]
+        size2 = constant * constant
+        for k in range(start, stop):
+            size2 += np.float64(values[k]) ** 2
+        largest = max(largest, weight[i] * math.sqrt(size2))
+    return largest
+
+
+@njit(cache=True)
+def shuffled(n, seed):
+    """The numbers 0 ... n-1 in random order (Fisher and Yates, with Marsaglia's xorshift for the bits)."""
+    order = np.arange(n)
+    x = np.uint64(seed) | np.uint64(1)
+    for i in range(n - 1, 0, -1):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        high = (x * np.uint64(2685821657736338717)) >> np.uint64(32)
+        j = (high * np.uint64(i + 1)) >> np.uint64(32)
+        order[i], order[j] = order[j], order[i]
+    return order

@@ -1,0 +1,61 @@
+"""Every contract that a user may implement: risks, losses, regularizers, solvers, designs and structured models."""
+
+from undercut.contracts.design import Design, LinearMap, Rows
+from undercut.contracts.loss import (
+    KinkedLoss,
+    Kinks,
+    Loss,
+    Motion,
+    MulticlassLoss,
+    Pieces,
+    PiecewiseLinearLoss,
+    SmoothLoss,
+)
+from undercut.contracts.regularizer import DifferentiableRegularizer, QuadraticRegularizer, Regularizer, Tilted
+from undercut.contracts.risk import (
+    BatchedRisk,
+    Cut,
+    Line,
+    LineRisk,
+    MajorizedRisk,
+    MinorizedRisk,
+    Risk,
+    SmoothRisk,
+)
+from undercut.contracts.scores import Evaluation, ScoreFunction
+from undercut.contracts.solver import Solver, State
+from undercut.contracts.structured import Features, Labeling, Rescaling, StructuredModel
+
+__all__ = [
+    "BatchedRisk",
+    "Cut",
+    "Design",
+    "DifferentiableRegularizer",
+    "Evaluation",
+    "Features",
+    "KinkedLoss",
+    "Kinks",
+    "Labeling",
+    "Line",
+    "LineRisk",
+    "LinearMap",
+    "Loss",
+    "MajorizedRisk",
+    "MinorizedRisk",
+    "Motion",
+    "MulticlassLoss",
+    "Pieces",
+    "PiecewiseLinearLoss",
+    "QuadraticRegularizer",
+    "Regularizer",
+    "Rescaling",
+    "Risk",
+    "Rows",
+    "ScoreFunction",
+    "SmoothLoss",
+    "SmoothRisk",
+    "Solver",
+    "State",
+    "StructuredModel",
+    "Tilted",
+]

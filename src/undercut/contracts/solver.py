@@ -1,0 +1,94 @@
+"""What a solver is: settings, a state, and one step from state to state."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from undercut.contracts.regularizer import QuadraticRegularizer, Regularizer
+from undercut.contracts.risk import LineRisk, Risk, SmoothRisk
+from undercut.errors import CapabilityError
+from undercut.trace import Certificate, Progress, Status
+from undercut.types import FloatArray
+
+
+class State(Protocol):
+    """What every state carries: the best solution so far and the numbers that describe it."""
+
+    @property
+    def solution(self) -> FloatArray: ...
+    @property
+    def progress(self) -> Progress: ...
+
+
+S = TypeVar("S", bound=State)
+K = TypeVar("K", bound=Risk)
+G = TypeVar("G", bound=Regularizer)
+
+
+class Solver(ABC, Generic[S, K, G]):
+    """An iterative method; its fields are settings, everything that changes is in the state.
+
+    The class attributes say what it needs, and a problem that does not offer it is refused.
+    """
+
+    needs_line: ClassVar[bool] = False
+    needs_smooth: ClassVar[bool] = False
+    needs_quadratic: ClassVar[bool] = True
+    needs_convex: ClassVar[bool] = True
+    may_stall: ClassVar[bool] = True  # a run without any change for long is over
+
+    def certificate(self, risk: K) -> Certificate:
+        """What the lower bound of a run on this risk is worth."""
+        return "global"
+
+    @abstractmethod
+    def init(self, risk: K, reg: G, w0: FloatArray) -> S:
+        """The state before the first step; ``w0`` is where the search starts."""
+
+    @abstractmethod
+    def step(self, risk: K, reg: G, state: S) -> S:
+        """One iteration as published.  ``state`` stays valid if the step is interrupted."""
+
+    def ended(self, state: S) -> Status | None:
+        """The status with which the method itself declares the run over, ``None`` to go on."""
+        return None
+
+    def finish(self, risk: K, reg: G, state: S) -> S:
+        """The state to report once the run is over."""
+        return state
+
+    def remark(self, state: S) -> str:
+        """What a user should know about the solution beyond the status."""
+        return ""
+
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""
+        solver, given, penalty = type(self).__name__, type(risk).__name__, type(reg).__name__
+        if self.needs_convex and not risk.is_convex:
+            raise CapabilityError(
+                f"{solver} needs a convex risk, and {given} says it is not: its planes may cut through the risk; "
+                "use NonconvexBundle, or declare the risk convex if it is after all"
+            )
+        if self.needs_line and not isinstance(risk, LineRisk):
+            raise CapabilityError(
+                f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
+                "use CuttingPlane"
+            )
+        if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
+            raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
+        if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
+            raise CapabilityError(
+                f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
+            )
+        if reg.strong_convexity <= 0.0 and not reg.is_proximal:
+            raise CapabilityError(
+                f"{solver} needs a regularizer that is strongly convex or knows its proximal form, and {penalty} is "
+                "neither: implement `near`"
+            )
+        if not reg.has_finite_dual and risk.lower_bound == -math.inf:
+            raise CapabilityError(
+                f"{penalty} needs a risk with a known lower bound, and {given} has none: without it the model has no "
+                "minimum; set `lower_bound`, bound w by Boxed, or use ElasticNet"
+            )

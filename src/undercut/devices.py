@@ -1,0 +1,82 @@
+"""Arrays of NumPy and torch by the same names.
+
+An array is NumPy's, or a torch tensor where the large matrix of a problem is one: its vectors then live on the same
+device.  Operators and sums are the same for both; what differs is here.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from undercut.errors import CapabilityError
+from undercut.types import Array, FloatArray
+
+
+def on_host(x: Any) -> bool:
+    """Whether x is in main memory: NumPy's or SciPy's, not a tensor."""
+    return isinstance(x, np.ndarray) or not hasattr(x, "device")
+
+
+def to_host(x: Any) -> FloatArray:
+    """x as a NumPy array of float64."""
+    return np.asarray(x if on_host(x) else x.detach().cpu().numpy(), dtype=np.float64)
+
+
+def beside(v: Any, matrix: Any) -> Any:
+    """The float64 vector v where ``matrix`` lives."""
+    if on_host(matrix):
+        return np.asarray(v, dtype=np.float64)
+    import torch
+
+    return torch.as_tensor(v, dtype=torch.float64, device=matrix.device)
+
+
+def on_device(x: Array, device: str) -> Any:
+    """A copy of x as a tensor on a device."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CapabilityError(f"device={device!r} needs torch: pip install torch") from error
+    try:
+        return torch.as_tensor(x, device=device)
+    except (AssertionError, RuntimeError) as error:
+        raise CapabilityError(f"device must be one that torch can use; got {device!r}: {error}") from error
+
+
+def boxed(x: Any, upper: Any) -> Any:
+    """x clipped to ``[0, upper]``."""
+    return np.clip(x, 0.0, upper) if on_host(x) else x.clamp(min=0.0).minimum(upper)
+
+
+def library(x: Any) -> Any:
+    """The library whose functions take x: NumPy or torch."""
+    if on_host(x):
+        return np
+    import torch
+
+    return torch
+
+
+def cast(x: Any, dtype: str) -> Any:
+    """x with entries of another type, itself if it has them already."""
+    return x.astype(dtype, copy=False) if on_host(x) else x.to(getattr(library(x), dtype))
+
+
+def empty_near(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An array to be filled, where x lives."""
+    return np.empty(shape, dtype) if on_host(x) else x.new_empty(shape, dtype=getattr(library(x), dtype))
+
+
+def free_bytes(x: Any) -> float:
+    """The memory that is left where x lives; infinite where nothing tells."""
+    if not on_host(x) and x.is_cuda:
+        return float(library(x).cuda.mem_get_info(x.device)[0])
+    with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:
+        return 1024.0 * int(next(line for line in file if line.startswith("MemAvailable")).split()[1])
+    with suppress(AttributeError, OSError, ValueError):
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    return np.inf

@@ -1,0 +1,16 @@
+"""Reading and writing of files."""
+
+from undercut.io.conll import ConllData, as_conll, load_conll
+from undercut.io.ocr import OcrWords, load_ocr
+from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
+
+__all__ = [
+    "ConllData",
+    "OcrWords",
+    "SvmlightData",
+    "as_conll",
+    "iter_svmlight",
+    "load_conll",
+    "load_ocr",
+    "load_svmlight",
+]

@@ -1,0 +1,112 @@
+"""CoNLL column files: a token per line, its columns apart by white space, an empty line between sentences."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from sys import intern
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undercut.errors import DataError
+from undercut.io.svmlight import open_decompressed
+
+DOCUMENT = "-DOCSTART-"  # opens a document in CoNLL-2003 files; no token
+BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space
+_BOM = b"\xef\xbb\xbf"
+
+
+class ConllData(NamedTuple):
+    """The tokens of all sentences end to end, one list per column, and how many of them each sentence has."""
+
+    columns: tuple[list[str], ...]
+    lengths: NDArray[np.int64]
+
+    def sentences(self, column: int) -> list[list[str]]:
+        """One column, apart by sentence."""
+        ends = np.cumsum(self.lengths).tolist()
+        tokens = self.columns[column]
+        return [tokens[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)]
+
+
+def as_conll(X: Any) -> ConllData:
+    """Sentences as lists of tokens, each a text or a tuple of its columns, in the form of a file.
+
+    >>> as_conll([[("the", "DT"), ("dog", "NN")], [("Yes", "UH")]]).columns
+    (['the', 'dog', 'Yes'], ['DT', 'NN', 'UH'])
+    """
+    if isinstance(X, ConllData):
+        return X
+    rows, lengths = list[tuple[str, ...]](), list[int]()
+    for s, sentence in enumerate(X):
+        if isinstance(sentence, str) or len(sentence) == 0:
+            raise DataError(f"a sentence must be a list of at least one token; sentence {s} is {sentence!r}")
+        lengths.append(len(sentence))
+        for t, token in enumerate(sentence):
+            row = tuple(token) if isinstance(token, (tuple, list)) else (token,)
+            if len(row) != len(rows[0] if rows else row) or not all(isinstance(part, str) for part in row):
+                raise DataError(
+                    "tokens must be texts, or tuples of as many texts as the first one has; "
+                    f"token {t} of sentence {s} is {token!r}"
+                )
+            rows.append(row)
+    if not rows:
+        raise DataError("there must be at least one sentence; got none")
+    return ConllData(tuple(list(column) for column in zip(*rows, strict=True)), np.array(lengths, np.int64))
+
+
+def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) -> ConllData:
+    """Read a file of UTF-8 text, plain or compressed by gzip, bzip2 or xz.
+
+    Every line must have ``n_columns`` columns, by default as many as the first; lines that begin with ``-DOCSTART-``
+    are skipped.  ``DataError`` names the file and the line that breaks a rule.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "chunks.txt")
+    ...     _ = path.write_text("He PRP B-NP\\nsleeps VBZ B-VP\\n\\nYes UH O\\n")
+    ...     data = load_conll(path)
+    >>> data.columns[0], data.lengths
+    (['He', 'sleeps', 'Yes'], array([2, 1]))
+    >>> data.sentences(2)
+    [['B-NP', 'B-VP'], ['O']]
+    """
+    name = os.fsdecode(path)
+    rows, lengths = list[list[str]](), [0]
+    for line, text in enumerate(_lines(name), start=1):
+        fields = text.split() if text.isascii() else [field for field in BLANKS.split(text) if field]
+        if not fields or fields[0] == DOCUMENT:
+            if lengths[-1]:
+                lengths.append(0)
+            continue
+        if len(fields) != (n_columns or len(fields)):
+            raise DataError(f"{name}:{line}: every token must have {n_columns} columns; got {len(fields)}: {text!r}")
+        n_columns = len(fields)
+        rows.append([intern(field) for field in fields])
+        lengths[-1] += 1
+    if not rows:
+        raise DataError(f"{name}: holds no token")
+    columns = tuple(list(column) for column in zip(*rows, strict=True))
+    return ConllData(columns, np.array(lengths if lengths[-1] else lengths[:-1], np.int64))
+
+
+def _lines(name: str) -> Iterator[str]:
+    line = 0
+    try:
+        with open_decompressed(name) as stream:
+            for line, raw in enumerate(stream, start=1):
+                yield (raw.removeprefix(_BOM) if line == 1 else raw).decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(f"{name}:{line}: must be UTF-8 text; got byte {byte:#x}: convert the file") from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's fault, not the data's
+        raise DataError(
+            f"{name}: compressed data must be complete and undamaged; got {error}; fetch it again"
+        ) from error

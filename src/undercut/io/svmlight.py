@@ -1,0 +1,368 @@
+"""SVMlight / LIBSVM files: one sample per line, ``label [qid:group] index:value ... [# comment]``.
+
+The text is read and parsed in blocks of whole lines, so that memory holds the arrays and one block, never the file.
+A malformed line is refused with its file, line, rule and value.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import operator
+import os
+import re
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_matrix
+
+from undercut._jit import svmlight as kernel
+from undercut._jit.svmlight import Rows, Rules
+from undercut.errors import DataError, ParameterError
+
+BLOCK_BYTES = 4 << 20  # how much text is read at a time; a longer line makes its block grow
+MAX_INDEX = 2**31 - 1
+MAX_DOUBLE = sys.float_info.max
+_TOKEN = re.compile(rb"[^ \t\r\n#]*")
+_BOM = b"\xef\xbb\xbf"
+_MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_SUFFIX: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+FilePath = str | os.PathLike[str]
+
+
+class SvmlightData(NamedTuple):
+    """Samples: the rows of `X`, their labels `y` and, if the file has them, their groups `qid`."""
+
+    X: csr_matrix
+    y: NDArray[np.float64]
+    qid: NDArray[np.int64] | None
+
+
+def load_svmlight(
+    path: FilePath,
+    *,
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float64,
+    zero_based: bool | Literal["auto"] = "auto",
+) -> SvmlightData:
+    """Read a whole file, plain or compressed by gzip, bzip2 or xz.
+
+    Feature ``index:value`` goes to column ``index - 1``, or ``index`` if `zero_based`; "auto" is zero-based if index 0
+    occurs.  `X` has `n_features` columns (default: as many as the indices need) and `dtype` float64 or float32.
+    Numbers are rounded as by ``float()``; indices must increase within a line; zeros that are written are stored.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "data.svm")
+    ...     _ = path.write_text("+1 1:0.5 3:2e-1  # first\\n-1 2:1\\n")
+    ...     X, y, qid = load_svmlight(path)
+    >>> X.toarray()
+    array([[0.5, 0. , 0.2],
+           [0. , 1. , 0. ]])
+    >>> y
+    array([ 1., -1.])
+    """
+    if zero_based not in (True, False, "auto"):
+        raise ParameterError(f"zero_based must be True, False or 'auto'; got {zero_based!r}")
+    first = 0 if zero_based else 1
+    base = 1 if zero_based == "auto" else first  # until index 0 is seen
+    with closing(_Reader(path, first, base, n_features, dtype)) as reader:
+        rows = reader.take(sys.maxsize)
+    if not rows:
+        raise DataError(f"{reader.name}: holds no sample")
+    if zero_based == "auto" and any(piece.indices.size and piece.indices.min() == 0 for piece in rows):
+        base = 0
+        if n_features is not None and _width(rows, base) > n_features:
+            # Only now is the last admitted index known to be too large; reading again names its line.
+            return load_svmlight(path, n_features=n_features, dtype=dtype, zero_based=True)
+    return _assemble(rows, base, n_features)
+
+
+def iter_svmlight(
+    path: FilePath,
+    *,
+    chunk_rows: int,
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float64,
+    zero_based: bool = False,
+) -> Iterator[SvmlightData]:
+    """Read a file `chunk_rows` samples at a time (fewer in the last chunk), in memory bounded by the chunk.
+
+    As `load_svmlight`, save that one pass cannot know what comes later: index 0 is refused unless `zero_based`, and
+    without `n_features` all chunks have the width of the first, and a larger index is refused.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "data.svm")
+    ...     _ = path.write_text("1 2:1\\n-1 1:3\\n1 1:1\\n")
+    ...     [chunk.X.shape for chunk in iter_svmlight(path, chunk_rows=2)]
+    [(2, 2), (1, 2)]
+    """
+    if operator.index(chunk_rows) < 1:
+        raise ParameterError(f"chunk_rows must be at least 1; got {chunk_rows}")
+    if zero_based not in (True, False):
+        raise ParameterError(f"zero_based must be True or False where a file is read in chunks; got {zero_based!r}")
+    base = 0 if zero_based else 1
+    return _chunks(_Reader(path, base, base, n_features, dtype), chunk_rows, base, n_features)
+
+
+def _chunks(reader: _Reader, chunk_rows: int, base: int, n_features: int | None) -> Iterator[SvmlightData]:
+    with closing(reader):
+        rows = reader.take(chunk_rows)
+        if not rows:
+            raise DataError(f"{reader.name}: holds no sample")
+        if n_features is None:
+            n_features = _width(rows, base)
+            reader.limit_width(n_features, "the width of the first chunk")
+        while rows:
+            yield _assemble(rows, base, n_features)
+            rows = reader.take(chunk_rows)
+
+
+def _width(rows: list[Rows], base: int) -> int:
+    return max((int(piece.indices.max()) + 1 - base for piece in rows if piece.indices.size), default=0)
+
+
+def _assemble(rows: list[Rows], base: int, n_features: int | None) -> SvmlightData:
+    """Join pieces into one matrix; empties `rows`, and frees each array's pieces before it joins the next array's."""
+    width = _width(rows, base) if n_features is None else n_features
+    columns = deque(zip(*rows, strict=True))
+    rows.clear()
+    y, qid, sizes, indices, values = (np.concatenate(columns.popleft()) for _ in Rows._fields)
+    index_dtype = np.int32 if max(indices.size, width) <= MAX_INDEX else np.int64
+    indptr = np.zeros(y.size + 1, index_dtype)
+    np.cumsum(sizes, out=indptr[1:], dtype=index_dtype)
+    indices -= base
+    X = csr_matrix((values, indices.astype(index_dtype, copy=False), indptr), shape=(y.size, width))
+    X.has_canonical_format = True  # the parser has seen the indices increase
+    return SvmlightData(X, y, qid if qid.size else None)
+
+
+class _Reader:
+    """Turns a file into rows, block by block, and knows its place in the file when a line is malformed.
+
+    Indices are left as written: `first` is the smallest admitted one, `base` the one that `n_features` counts from.
+    """
+
+    def __init__(self, path: FilePath, first: int, base: int, n_features: int | None, dtype: DTypeLike) -> None:
+        self.name = os.fsdecode(path)
+        self.base = base
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.float64, np.float32):
+            raise ParameterError(f"dtype must be float64 or float32; got {self.dtype}")
+        self.rules = Rules(first, MAX_INDEX, float(np.finfo(self.dtype).max))
+        self.reason = ""  # why no larger index is admitted
+        if n_features is not None:
+            if n_features < 1:
+                raise ParameterError(f"n_features must be at least 1; got {n_features}")
+            self.limit_width(operator.index(n_features), f"n_features={n_features}")
+        self._blocks = _blocks(self.name)
+        self._block = _Block(bytearray(), 0)
+        self._lines_before = 0
+        self._has_qid = -1
+
+    def limit_width(self, n_features: int, reason: str) -> None:
+        """From here on refuse an index beyond the last of `n_features` columns."""
+        self.rules = self.rules._replace(max_index=min(n_features + self.base - 1, MAX_INDEX))
+        self.reason = reason
+
+    def close(self) -> None:
+        self._blocks.close()
+
+    def take(self, n_rows: int) -> list[Rows]:
+        """The next `n_rows` rows in as many pieces as blocks they lie in; fewer at the end of the file."""
+        pieces = []
+        while n_rows > 0 and self._has_text():
+            piece = self._parse(n_rows)
+            if piece.y.size:
+                pieces.append(piece)
+                n_rows -= piece.y.size
+        return pieces
+
+    def _has_text(self) -> bool:
+        """Whether text is left to parse; moves on to the next block if it has to."""
+        if self._block.pos < self._block.text.size:
+            return True
+        self._lines_before += self._block.out.y.size
+        raw, end = next(self._blocks, (bytearray(), 0))
+        self._block = _Block(raw, end)
+        return end > 0
+
+    def _parse(self, n_rows: int) -> Rows:
+        block = self._block
+        out = block.room(n_rows)
+        code, block.pos, n, k, n_hard, self._has_qid = kernel.parse_rows(
+            block.text, block.pos, self._has_qid, self.rules, out, block.hard
+        )
+        if code != kernel.DONE:
+            self._refuse(code, block.pos)
+        if n_hard:
+            self._convert(block.hard[:n_hard], out)
+        block.n_rows += n
+        block.n_stored += k
+        counts = (n, n if self._has_qid > 0 else 0, n, k, k)
+        piece = Rows(*[_head(array, count) for array, count in zip(out, counts, strict=True)])
+        return piece._replace(values=piece.values.astype(self.dtype, copy=False))
+
+    def _convert(self, hard: NDArray[np.int64], out: Rows) -> None:
+        """Fill in the numbers that the kernel could not round with certainty; see `kernel.parse_rows`."""
+        raw, slots = self._block.raw, hard[:, 0]
+        numbers = np.array([float(raw[start:end].rpartition(b":")[2]) for _, start, end in hard.tolist()])
+        is_label = slots < 0
+        too_large = np.abs(numbers) > np.where(is_label, MAX_DOUBLE, self.rules.max_value)
+        if too_large.any():
+            i = int(too_large.argmax())
+            self._refuse(kernel.BAD_LABEL if is_label[i] else kernel.BAD_FEATURE, int(hard[i, 1]))
+        out.y[~slots[is_label]] = numbers[is_label]
+        out.values[slots[~is_label]] = numbers[~is_label]
+
+    def _refuse(self, code: int, pos: int) -> NoReturn:
+        """Raise the error for the token at `pos`."""
+        raw = self._block.raw
+        line = self._lines_before + raw.count(b"\n", 0, pos) + 1
+        if code == kernel.BAD_LABEL:
+            why = _why_label(_token(raw, pos))
+        elif code == kernel.BAD_QID:
+            why = f"qid must be an integer of at most 18 digits; got {_show(_token(raw, pos))}"
+        elif code == kernel.MIXED_QID:
+            why = f"qid must stand on every line or on none; got a line {'without' if self._has_qid else 'with'} it"
+        elif code == kernel.BAD_ORDER:
+            before = raw[raw.rfind(b"\n", 0, pos) + 1 : pos].split()[-1].decode()
+            why = f"feature indices must increase within a line; got {_show(_token(raw, pos))} after {_show(before)}"
+        else:
+            why = _why_feature(_token(raw, pos), self.rules, self.base, self.reason)
+        raise DataError(f"{self.name}:{line}: {why}")
+
+
+def _head(array: Any, n: int) -> Any:
+    """The first `n` entries, not keeping the others alive."""
+    return array if n == array.size else array[:n].copy()
+
+
+class _Block:
+    """Some whole lines of text, how far they are parsed, and room for whatever they can hold."""
+
+    def __init__(self, raw: bytearray, end: int) -> None:
+        self.raw = raw
+        self.text = np.frombuffer(raw, np.uint8, end)
+        self.pos = self.n_rows = self.n_stored = 0
+        n_lines, n_colons = kernel.count_marks(self.text)
+        self.out = Rows(
+            np.empty(n_lines, np.float64),
+            np.empty(n_lines, np.int64),
+            np.empty(n_lines, np.int32),
+            np.empty(n_colons, np.int32),
+            np.empty(n_colons, np.float64),
+        )
+        self.hard = np.empty((n_lines + n_colons, 3), np.int64)
+
+    def room(self, n_rows: int) -> Rows:
+        """The unfilled part, for at most `n_rows` rows."""
+        i, k, out = self.n_rows, self.n_stored, self.out
+        rows = slice(i, min(i + n_rows, out.y.size))
+        return Rows(out.y[rows], out.qid[rows], out.sizes[rows], out.indices[k:], out.values[k:])
+
+
+def _token(raw: bytearray, pos: int) -> str:
+    match = _TOKEN.match(raw, pos)
+    return match[0].decode("utf-8", "replace") if match else ""
+
+
+def _show(token: str) -> str:
+    return repr(token if len(token) <= 40 else token[:40] + "...")
+
+
+def _why_label(token: str) -> str:
+    if "," in token:
+        return f"label must be a single number; got {_show(token)}; multi-label files are not supported"
+    if ":" in token:
+        return f"label must be a number; got {_show(token)}; begin every line with its label"
+    return _why_number("label", token, MAX_DOUBLE)
+
+
+def _why_feature(token: str, rules: Rules, base: int, reason: str) -> str:
+    index, colon, value = token.partition(":")
+    if not colon:
+        return f"feature must be written index:value; got {_show(token)}"
+    if index == "qid":
+        return f"qid must stand once, right after the label; got {_show(token)}"
+    if not (index.isascii() and index.isdigit()):
+        return f"feature index must be an integer >= {rules.min_index}; got {_show(index)}"
+    if len(index) > 18 or int(index) > MAX_INDEX:
+        return f"feature index must be at most {MAX_INDEX}; got {_show(index)}"
+    if int(index) < rules.min_index:
+        return f"feature index must be an integer >= {rules.min_index}; got {index}; pass zero_based=True if 0 is meant"
+    if int(index) > rules.max_index:
+        rule = f"feature index must be at most {rules.max_index} ({reason})"
+        return f"{rule}; got {index}; pass n_features={int(index) + 1 - base} or more"
+    return _why_number("feature value", value, rules.max_value)
+
+
+def _why_number(what: str, token: str, max_value: float) -> str:
+    try:
+        number = float(token)
+    except ValueError:
+        number = 0.0
+    if not math.isfinite(number):
+        return f"{what} must be finite; got {_show(token)}"
+    if abs(number) > max_value:
+        return f"{what} must be at most {max_value:.8g} in magnitude for float32; got {_show(token)}; pass dtype=float"
+    return f"{what} must be a number such as 1, -0.5 or 2e-3; got {_show(token)}"
+
+
+def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
+    """Yield ``(raw, end)``: ``raw[:end]`` is whole lines and ends in a newline.  The next block overwrites `raw`."""
+    raw, filled, n_read = bytearray(BLOCK_BYTES), 0, 0
+    with open_decompressed(name) as stream:
+        while n := _fill(stream, memoryview(raw)[filled:], name):
+            if (nul := raw.find(0, filled, filled + n)) >= 0:
+                where = f"byte {n_read + nul - filled} is zero, as in binary and UTF-16 files"
+                raise DataError(f"{name}: must be text, plain or in gzip, bzip2 or xz; {where}")
+            if n_read == 0 and raw.startswith(_BOM):
+                raw[:3] = b"   "
+            n_read += n
+            filled += n
+            if end := raw.rfind(b"\n", filled - n, filled) + 1:
+                yield raw, end
+                filled -= end
+                raw[:filled] = raw[end : end + filled]
+            if filled == len(raw):
+                raw = raw + bytes(filled)
+    if filled:
+        raw[filled] = ord("\n")
+        yield raw, filled + 1
+
+
+@contextmanager
+def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
+    """Open a file for reading, decompressed as its first bytes tell, or else the end of its name."""
+    with open(name, "rb") as file:
+        head, suffix = file.peek(6), os.path.splitext(name)[1].lower()
+        by_magic = (opener for magic, opener in _MAGIC.items() if head.startswith(magic))
+        opener = next(by_magic, None) or _SUFFIX.get(suffix)
+        if opener is None:
+            yield file
+        else:
+            with opener(file, "rb") as stream:
+                yield stream
+
+
+def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:
+    try:
+        return stream.readinto(buffer)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's fault, not the data's
+        raise DataError(
+            f"{name}: compressed data must be complete and undamaged; got {error}; fetch it again"
+        ) from error

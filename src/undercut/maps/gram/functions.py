@@ -1,0 +1,116 @@
+"""Kernels: functions of two sets of samples that return the matrix of all ``k(x, z)``.
+
+Samples are the rows of dense or sparse matrices, or of torch tensors, and the result lives where they do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from undercut.devices import cast, library
+from undercut.errors import require
+from undercut.maps.gram.matrix import Kernel
+
+Dtype: TypeAlias = Literal["float32", "float64"]
+
+DENSE = 0.05  # share of nonzero entries from which dense products are faster
+
+
+@dataclass(frozen=True)
+class LinearKernel:
+    """``k(x, z) = <x, z>``.
+
+    >>> LinearKernel()(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
+    array([[4.]])
+    """
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        return _products(X, Z)
+
+
+@dataclass(frozen=True)
+class PolynomialKernel:
+    """``k(x, z) = (gamma <x, z> + shift)^degree``.
+
+    >>> PolynomialKernel(degree=2)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
+    array([[25.]])
+    """
+
+    degree: int = 3
+    gamma: float = 1.0
+    shift: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.degree >= 1 and self.degree == int(self.degree), "`degree` must be 1, 2, ...", self.degree)
+        require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
+        require(self.shift >= 0.0, "`shift` (coef0) must be non-negative", self.shift)
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        return (self.gamma * _products(X, Z) + self.shift) ** self.degree
+
+
+@dataclass(frozen=True)
+class SigmoidKernel:
+    """``k(x, z) = tanh(gamma <x, z> + shift)``, seldom positive semidefinite.
+
+    >>> SigmoidKernel(gamma=0.5)(np.array([[1.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[0.    , 0.7616]])
+    """
+
+    gamma: float = 1.0
+    shift: float = 0.0
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        K = self.gamma * _products(X, Z) + self.shift
+        return library(K).tanh(K)
+
+
+@dataclass(frozen=True)
+class RbfKernel:
+    """``k(x, z) = exp(-gamma |x - z|^2)``.
+
+    ``dtype`` is that of the result; distances are in double precision, as they are differences of large numbers.
+
+    >>> RbfKernel(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.1353]])
+    """
+
+    gamma: float = 1.0
+    dtype: Dtype = "float64"
+
+    def __post_init__(self) -> None:
+        require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        X, Z = cast(X, "float64"), cast(Z, "float64")
+        K = _products(X, Z)
+        K *= -2.0
+        K += _squares(X)[:, None]
+        K += _squares(Z)[None, :]
+        K = cast(K.clip(0.0, None), self.dtype)
+        K *= -self.gamma
+        with np.errstate(under="ignore"):
+            return library(K).exp(K, out=K)
+
+
+KERNELS: dict[str, Kernel] = {"linear": LinearKernel(), "polynomial": PolynomialKernel(), "rbf": RbfKernel()}
+
+
+def _products(X: Any, Z: Any) -> Any:
+    X, Z = (_dense_enough(cast(V, "float64")) for V in (X, Z))
+    products = X @ Z.T
+    return products.toarray() if sp.issparse(products) else products
+
+
+def _dense_enough(X: Any) -> Any:
+    """X as it is, or without its sparsity where that costs more than it spares."""
+    return X.toarray() if sp.issparse(X) and X.nnz > DENSE * X.shape[0] * X.shape[1] else X
+
+
+def _squares(X: Any) -> Any:
+    """``|x|^2`` of every row."""
+    return np.asarray(X.multiply(X).sum(axis=1)).reshape(-1) if sp.issparse(X) else (X * X).sum(1)

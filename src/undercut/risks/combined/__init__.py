@@ -1,0 +1,1 @@
+"""Risks made of other risks or of functions."""

@@ -1,0 +1,1 @@
+"""Risks of functions in the space of a kernel."""

@@ -1,0 +1,1 @@
+"""Risks of performance measures of all labels together."""

@@ -1,0 +1,1 @@
+"""Risks of rankings by query."""

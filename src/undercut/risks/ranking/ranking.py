@@ -1,0 +1,187 @@
+"""Risks of rankings: the documents of every query are to be sorted by their scores ``s = X w``.
+
+Pairwise (Joachims 2002; Airola, Pahikkala, Salakoski 2011 for the counting):
+
+    R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)
+
+Structured (Le and Smola 2007; Chapelle, Le, Smola 2007), for a loss Delta of the ranking pi, zero where it sorts by
+relevance, and falling weights c of the places:
+
+    R(w) = mean_q max_pi  Delta_q(pi) + sum_i (c[pi(i)] - c[ideal(i)]) s_i
+
+Sorting by s maximizes ``sum_i c[pi(i)] s_i``, so R bounds the mean loss of the model's own rankings from above.  The
+papers leave c open.  Here ``c`` is the sequence of gains in an ideal ranking, divided by the largest: documents of one
+gain may stand in any order there, yet ``c[ideal(i)] = gain_i / max gain`` is the same in all of them.  A c that falls
+strictly would have to choose one, and would punish different scores of equally relevant documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import ranking as kernel
+from undercut.errors import DataError, require
+from undercut.maps.design import as_design
+from undercut.risks.ranking.queries import Grades, MeanOverQueries, Queries, relevances
+from undercut.risks.ranking.worst_ranking import WorstCount, WorstNdcg, precision_losses, reciprocal_rank_losses
+from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.types import FloatArray
+
+Vectorized = Callable[[FloatArray], Any]  # an array in, an array of the same shape out
+
+
+class PairwiseHinge(MeanOverQueries):
+    """``mean_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)`` over the queries that have such a pair."""
+
+    def __init__(self, queries: Queries, y: FloatArray) -> None:
+        super().__init__(queries)
+        grades = Grades(queries, y[queries.order])
+        counts = grades.n_pairs > 0.0
+        if not counts.any():
+            raise DataError(f"a query must have documents of at least 2 grades to be ranked; got {queries} without")
+        self.grades = grades.numbers
+        self.weight = counts / (np.maximum(grades.n_pairs, 1.0) * counts.sum())  # of a pair, by query
+
+    @override
+    def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        slopes = np.empty_like(scores)
+        value = kernel.pairwise_hinge(self.queries.starts, self.grades, self.weight, scores, slopes)
+        return value, slopes
+
+
+class PairwiseRisk(ScoreRisk):
+    """``R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - <w, x_i - x_j>)``: the mean over queries that have a pair.
+
+    Relevances are any real numbers, of which only the order counts.  Documents with equal ids in ``qid`` are one query
+    wherever they stand, and without ``qid`` all are; queries with one document or one grade contribute nothing.  An
+    evaluation takes O(m log m) time for m documents, however many their pairs are, and memory linear in m.
+
+    >>> X, y, qid = np.eye(4), [2, 1, 0, 0], [7, 7, 7, 8]
+    >>> PairwiseRisk(X, y, qid).cut(np.zeros(4)).a.round(3)
+    array([-0.667,  0.   ,  0.667,  0.   ])
+    """
+
+    def __init__(self, X: Any, y: Any, qid: Any = None) -> None:
+        design = as_design(X)
+        n = design.shape[0]
+        y = relevances(y, n)
+        super().__init__(design, PairwiseHinge(Queries.of(qid, n), y))
+
+
+def log_discount(places: FloatArray) -> FloatArray:
+    """``1 / log2(1 + place)`` for the places 1, 2, ..."""
+    return np.asarray(1.0 / np.log2(1.0 + places))
+
+
+def linear_gain(y: FloatArray) -> FloatArray:
+    """The relevance itself, as in scikit-learn's ``ndcg_score``."""
+    return y
+
+
+def exponential_gain(y: FloatArray) -> FloatArray:
+    """``2^y - 1``, as in the evaluation of LETOR."""
+    return np.asarray(np.exp2(y) - 1.0)
+
+
+class NdcgRisk(ScoreRisk):
+    """The structured hinge for ``Delta = 1 - NDCG@k``, as the module explains: the mean over queries with a gain.
+
+        DCG@k(pi) = sum_i gain(y_i) discount(pi(i)) over places 1 <= pi(i) <= k,      NDCG = DCG / largest DCG
+
+    ``gain`` maps an array of relevances to non-negative gains, ``discount`` an array of places 1 ... k to non-negative
+    numbers that do not rise.  Queries without a relevant document contribute nothing; negative relevances are refused.
+    An evaluation costs a sort, and for every query with more than one positive gain an assignment problem of about 2k
+    documents for each gain.
+
+    >>> X, y, qid = np.eye(5), [2, 1, 0, 1, 0], [7, 7, 7, 8, 8]
+    >>> risk = NdcgRisk(X, y, qid, k=2)
+    >>> round(risk.value(np.zeros(5)), 3), risk.value(np.array([2.0, 1.0, 0.0, 1.0, 0.0]))
+    (0.565, 0.0)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        k: int = 10,
+        gain: Vectorized = linear_gain,
+        discount: Vectorized = log_discount,
+    ) -> None:
+        require(k >= 1, "`k` must be at least 1", k)
+        design = as_design(X)
+        n = design.shape[0]
+        y, queries = non_negative(y, n), Queries.of(qid, n)
+        places = np.arange(1.0, min(k, int(queries.sizes.max())) + 1.0)
+        phi = WorstNdcg(queries, _gains(gain, y)[queries.order], _discounts(discount, places))
+        super().__init__(design, phi)
+
+
+class PrecisionAtRisk(ScoreRisk):
+    """The structured hinge for ``Delta = 1 - hits / most hits possible``, hits being relevant ones of the first k.
+
+    Documents with ``y > 0`` are relevant.  Queries without one contribute nothing; negative y are refused.
+
+    >>> PrecisionAtRisk(np.eye(3), [1, 0, 0], k=1).cut(np.array([0.0, 0.0, 0.5]))
+    Cut(a=array([-1.,  0.,  1.]), b=1.0, value=1.5)
+    """
+
+    def __init__(self, X: Any, y: Any, qid: Any = None, k: int = 10) -> None:
+        require(k >= 1, "`k` must be at least 1", k)
+        design = as_design(X)
+        n = design.shape[0]
+        y, queries = non_negative(y, n), Queries.of(qid, n)
+        is_relevant = (y[queries.order] > 0.0).astype(np.float64)
+        super().__init__(design, WorstCount(queries, is_relevant, lambda n, m: precision_losses(n, m, k)))
+
+
+class ReciprocalRankRisk(ScoreRisk):
+    """The structured hinge for ``Delta = 1 - 1 / place of the first relevant document`` (MRR).
+
+    Documents with ``y > 0`` are relevant.  Queries without one contribute nothing; negative y are refused.
+
+    >>> risk = ReciprocalRankRisk(np.eye(3), [1, 0, 0])
+    >>> round(risk.value(np.zeros(3)), 3), risk.value(np.array([1.0, 0.0, 0.0]))
+    (0.667, 0.0)
+    """
+
+    def __init__(self, X: Any, y: Any, qid: Any = None) -> None:
+        design = as_design(X)
+        n = design.shape[0]
+        y, queries = non_negative(y, n), Queries.of(qid, n)
+        is_relevant = (y[queries.order] > 0.0).astype(np.float64)
+        super().__init__(design, WorstCount(queries, is_relevant, reciprocal_rank_losses))
+
+
+def non_negative(y: Any, n: int) -> FloatArray:
+    """Relevances, none of them negative."""
+    relevance = relevances(y, n)
+    if (least := relevance.min()) < 0.0:
+        raise DataError(f"a relevance must not be negative; got {least:g}: shift the grades so that 0 is irrelevant")
+    return relevance
+
+
+def _gains(gain: Vectorized, y: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        gains = np.asarray(gain(y), dtype=np.float64)
+    if gains.shape != y.shape or not np.isfinite(gains).all() or (gains < 0.0).any():
+        raise DataError(
+            f"gain must map relevances of shape {y.shape} to finite non-negative numbers of the same shape; "
+            f"got shape {gains.shape}" + (f" and a range of {gains.min():g} to {gains.max():g}" if gains.size else "")
+        )
+    return gains
+
+
+def _discounts(discount: Vectorized, places: FloatArray) -> FloatArray:
+    discounts = np.asarray(discount(places), dtype=np.float64)
+    fits = discounts.shape == places.shape and np.isfinite(discounts).all() and discounts[-1] >= 0.0
+    if not (fits and discounts[0] > 0.0 and (np.diff(discounts) <= 0.0).all()):
+        raise DataError(
+            f"discount must map the places 1 ... {places.size} to finite non-negative numbers that do not rise, "
+            f"the first positive; got {discounts}"
+        )
+    return discounts

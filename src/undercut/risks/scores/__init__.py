@@ -1,0 +1,1 @@
+"""Risks of scores: linear models, several classes, novelty, quantiles, unlabelled samples."""

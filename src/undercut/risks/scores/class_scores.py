@@ -1,0 +1,267 @@
+"""The weighted mean multiclass loss as a function of the n x K scores S, with or without free intercepts.
+
+    fixed:  phi(S) = sum_i weight_i l(y_i, s_i)
+    free:   phi(S) = min_b sum_i weight_i l(y_i, s_i + b),      b one number per class
+
+At the minimizing b the slopes can be chosen so that those of each class sum to zero, and then the plane in S alone
+supports phi: b has left the problem.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit.transport import transport
+from undercut.contracts import Evaluation, MulticlassLoss, ScoreFunction
+from undercut.errors import CapabilityError, DataError, NonfiniteError
+from undercut.losses import CrammerSinger, Softmax
+from undercut.scalar import Point, minimize_convex
+from undercut.types import Array, FloatArray
+
+BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
+MAX_STEPS = 100
+PATHS_PER_SAMPLE = 100  # far more than a transportation problem ever needs: only rounding could
+
+
+class Settled(NamedTuple):
+    """The mean loss at the best intercepts."""
+
+    value: float
+    slopes: FloatArray  # n x K, weights included
+    b: FloatArray
+
+
+class ClassScores(ScoreFunction):
+    """No intercepts, any loss."""
+
+    def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
+        self.loss, self.y, self.weight, self.n_classes = loss, y, weight, n_classes
+
+    def rows(self, scores: FloatArray) -> FloatArray:
+        """The scores with one row per sample."""
+        return scores.reshape(-1, self.n_classes)
+
+    def settle(self, S: FloatArray) -> Settled:
+        """The mean loss and its slopes at the best intercepts; infinite where scores overflow."""
+        if not np.isfinite(S).all():
+            return Settled(math.inf, np.full_like(S, np.nan), np.zeros(self.n_classes))
+        return self._settle(S)
+
+    def _settle(self, S: FloatArray) -> Settled:
+        return self._at(S, np.zeros(self.n_classes))
+
+    def _at(self, S: FloatArray, b: FloatArray) -> Settled:
+        values, slopes = self.loss.value_slope(self.y, S + b if b.any() else S)
+        slopes *= self.weight[:, None]
+        return Settled(float(self.weight @ values), slopes, b)
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        value, slopes, _ = self.settle(self.rows(scores))
+        return Evaluation(value, slopes.reshape(-1))
+
+    def intercepts(self, scores: FloatArray) -> FloatArray:
+        """What is to be added to the scores of new samples, one number per class; sums to zero."""
+        return self.settle(self.rows(scores)).b
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        S, D = self.rows(scores), self.rows(direction)
+
+        def point(t: float) -> Point:
+            at = Point(*(float(self.weight @ part) for part in self.loss.along(self.y, S, D, t)))
+            return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+
+class FreeScores(ClassScores):
+    """Free intercepts, searched from the last ones."""
+
+    def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
+        super().__init__(loss, y, weight, n_classes)
+        self._share = np.bincount(y, weight, n_classes)  # of each class
+        self._hint = np.zeros(n_classes)
+
+    def _transport(self, utility: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Prices and flows between samples and classes, from the prices b."""
+        prices, flow = b.copy(), np.empty_like(utility)
+        max_paths = PATHS_PER_SAMPLE * (self.y.size + self.n_classes)
+        if not transport(utility, self.weight, self._share, prices, flow, max_paths):
+            raise NonfiniteError("the intercepts are lost in rounding: scale the features, or use a larger lambda")
+        return prices, flow
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        D, known = self.rows(direction), dict[float, FloatArray]()
+
+        def point(t: float) -> Point:
+            self._hint = _interpolated(known, t, self._hint)
+            with np.errstate(over="ignore", invalid="ignore"):
+                at = self.settle(self.rows(scores + t * direction))
+                known[t] = at.b
+                return Point(at.value, float((at.slopes * D).sum()), self._bend(at, D))
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+    def _bend(self, at: Settled, D: FloatArray) -> float:
+        """The second derivative along D, NaN where there is none."""
+        return math.nan
+
+
+class Curvature(NamedTuple):
+    """Second derivatives of the mean softmax loss."""
+
+    P: FloatArray  # probabilities, n x K
+    weighted: FloatArray  # P with its rows times their weights
+    C: FloatArray  # in the intercepts: sum_i weight_i (diag(p_i) - p_i p_i')
+
+    def through(self, D: FloatArray) -> FloatArray:
+        """``weight_i (diag(p_i) - p_i p_i') d_i`` for every row of D."""
+        mean = (self.P * D).sum(axis=1, keepdims=True)
+        return np.asarray(self.weighted * (D - mean))
+
+
+class SoftmaxScores(ClassScores):
+    """Softmax without intercepts, with its second derivatives."""
+
+    def curvature(self, at: Settled) -> Curvature:
+        """The second derivatives where the slopes were taken."""
+        P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
+        P[np.arange(self.y.size), self.y] += 1.0
+        weighted = self.weight[:, None] * P
+        C = -(P.T @ weighted)
+        np.fill_diagonal(C, 0.0)
+        np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
+        return Curvature(P, weighted, C)
+
+
+class FreeSoftmax(FreeScores, SoftmaxScores):
+    """Softmax with free intercepts: Newton steps in b.
+
+    A step that does not help even when shortened is replaced by one of iterative proportional fitting, which always
+    does: ``b_k += log(weight of class k / sum_i weight_i p_ik)``.
+    """
+
+    def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
+        super().__init__(loss, y, weight, n_classes)
+        absent = np.flatnonzero(self._share == 0.0)
+        if absent.size:
+            raise DataError(
+                f"with free intercepts every class needs a sample with positive weight, and class {absent[0]} has "
+                "none: drop it, or use fit_intercept=False"
+            )
+
+    @override
+    def _settle(self, S: FloatArray) -> Settled:
+        at = self._descend(S, self._hint)
+        if not _is_balanced(at):  # the last intercepts are of no use: start from those of the margins
+            other = self._descend(S, self._transport(S, np.zeros(self.n_classes))[0])
+            at = other if _improves(other, at) else at
+        self._hint = at.b
+        return at
+
+    def _descend(self, S: FloatArray, b: FloatArray) -> Settled:
+        at = self._at(S, b)
+        for _ in range(MAX_STEPS):
+            if _is_balanced(at):
+                break
+            total = at.slopes.sum(axis=0)  # what each class has more than its share
+            newton = pseudo_inverse(self.curvature(at).C) @ total
+            fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
+            trials = (self._at(S, _centered(at.b - step)) for step in (newton, 0.1 * newton, fitting))
+            better = next((trial for trial in trials if _improves(trial, at)), None)
+            if better is None:  # rounding: no step helps any more
+                break
+            at = better
+        return at
+
+    @override
+    def _bend(self, at: Settled, D: FloatArray) -> float:
+        second = self.curvature(at)
+        through = second.through(D)
+        mixed = through.sum(axis=0)
+        return float((through * D).sum()) - float(mixed @ pseudo_inverse(second.C) @ mixed)
+
+
+class FreeCrammerSinger(FreeScores):
+    """The Crammer-Singer loss with free intercepts: a transportation problem between samples and classes.
+
+        phi(S) = max_q sum_ik q_ik (label_loss[y_i, k] + s_ik - s_iy)
+                 over q >= 0 with sum_k q_ik = weight_i and sum_i q_ik = weight of class k
+
+    The intercepts are its prices, and ``q_ik - weight_i [k = y_i]`` are the slopes: those of each class sum to zero.
+    """
+
+    def __init__(self, loss: CrammerSinger, y: Array, weight: FloatArray, n_classes: int) -> None:
+        super().__init__(loss, y, weight, n_classes)
+        self._costs = loss.costs(n_classes)
+
+    @override
+    def _settle(self, S: FloatArray) -> Settled:
+        utility = self._costs[self.y]
+        utility += S
+        b, q = self._transport(utility, self._hint)
+        self._hint = b
+        utility += b
+        rows = np.arange(self.y.size)
+        values = utility.max(axis=1) - utility[rows, self.y]
+        q[rows, self.y] -= self.weight
+        return Settled(float(self.weight @ values), q, b)
+
+
+def _interpolated(known: dict[float, FloatArray], t: float, last: FloatArray) -> FloatArray:
+    """A guess of the intercepts at t from those at the two nearest points of a line."""
+    if len(known) < 2:
+        return last
+    near, next_to = sorted(known, key=lambda at: abs(at - t))[:2]
+    return np.asarray(known[near] + (t - near) / (next_to - near) * (known[next_to] - known[near]))
+
+
+def _centered(b: FloatArray) -> FloatArray:
+    """Intercepts matter only up to a common shift."""
+    return np.asarray(b - b.mean())
+
+
+def _is_balanced(at: Settled) -> bool:
+    """Whether the slopes of every class sum to zero."""
+    return bool(np.abs(at.slopes.sum(axis=0)).max() <= BALANCED * np.abs(at.slopes).sum())
+
+
+def _improves(trial: Settled, at: Settled) -> bool:
+    """A smaller loss, or where rounding hides it better balanced slopes."""
+    if abs(trial.value - at.value) > 1e-13 * at.value:
+        return trial.value < at.value
+    return bool(np.abs(trial.slopes.sum(axis=0)).max() < 0.9 * np.abs(at.slopes.sum(axis=0)).max())
+
+
+def pseudo_inverse(C: FloatArray) -> FloatArray:
+    """Of a positive semidefinite matrix whose rows sum to zero."""
+    size = float(np.trace(C)) / C.shape[0]
+    if not 1e-290 < size < math.inf:  # its inverse would overflow
+        return np.zeros_like(C)
+    return np.asarray(np.linalg.pinv(C / size, hermitian=True) / size)
+
+
+def class_scores(
+    loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int, *, fit_intercept: bool
+) -> ClassScores:
+    """The phi of a loss, by what is known about the loss."""
+    if isinstance(loss, Softmax):
+        return (FreeSoftmax if fit_intercept else SoftmaxScores)(loss, y, weight, n_classes)
+    if not fit_intercept:
+        return ClassScores(loss, y, weight, n_classes)
+    if isinstance(loss, CrammerSinger):
+        return FreeCrammerSinger(loss, y, weight, n_classes)
+    raise CapabilityError(
+        f"exact intercepts are known for Softmax and CrammerSinger, and {type(loss).__name__} is neither: "
+        "use fit_intercept=False and append a constant feature to X"
+    )

@@ -1,0 +1,202 @@
+"""The weighted mean loss as a function of the scores, with or without a free intercept.
+
+    fixed:  phi(s) = sum_i weight_i l_i(s_i)
+    free:   phi(s) = min_b sum_i weight_i l_i(s_i + b)
+
+Both are convex in s.  At the minimizing b the slopes ``g_i`` can be chosen to sum to zero, and then
+``phi(s') >= phi(s) + <g, s' - s>`` for the free intercept too: b has left the problem.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import piecewise
+from undercut._jit.crossing import crossing
+from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
+from undercut.errors import CapabilityError
+from undercut.risks.scores.kinked import FixedKinked, FreeKinked
+from undercut.scalar import Point, minimize_convex
+from undercut.types import FloatArray
+
+BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
+FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
+MAX_RESTARTS = 30
+
+
+class MeanLoss(ScoreFunction):
+    """The weighted mean of a loss."""
+
+    def bend(self, scores: FloatArray) -> FloatArray:
+        """Weighted second derivatives of the losses at their scores, the intercept included."""
+        raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
+
+
+class FixedPiecewise(MeanLoss):
+    """No intercept, piecewise-linear loss: the line search is one selection among the kinks."""
+
+    def __init__(self, loss: PiecewiseLinearLoss, y: FloatArray, weight: FloatArray) -> None:
+        self.pieces = loss.pieces(y)
+        self.weight = weight
+        self._at = np.empty(self.pieces.kinks.size)
+        self._rise = np.empty(self.pieces.kinks.size)
+        self._slopes = np.empty_like(weight)  # fresh memory for every evaluation would cost more than the evaluation
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        return self._at_intercept(scores, 0.0)
+
+    def _at_intercept(self, scores: FloatArray, b: float) -> Evaluation:
+        value = piecewise.at_intercept(*self.pieces, self.weight, scores, b, self._slopes)
+        return Evaluation(value, self._slopes, b)
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        own, n = piecewise.along_line(*self.pieces, self.weight, scores, direction, self._at, self._rise)
+        return float(crossing(self._at[:n], self._rise[:n], own + slope, curvature, 0.0))
+
+
+class FreePiecewise(FixedPiecewise):
+    """Free intercept, piecewise-linear loss: b is a weighted quantile of the kinks."""
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        left, kinks, jumps = self.pieces
+        piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
+        b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
+        if not math.isfinite(b):  # every b beyond the first or the last kink is best, or rounding says so
+            b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
+        return self._at_intercept(scores, b)
+
+    @override
+    def intercept(self, scores: FloatArray) -> float:
+        """The middle of all b that are best: far from the samples on both sides."""
+        left, kinks, jumps = self.pieces
+        ends = []
+        for sign, slope in ((1.0, float(self.weight @ left)), (-1.0, -float(self.weight @ (left + jumps.sum())))):
+            piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
+            ends.append(sign * crossing(sign * self._at, self._rise, slope + FLAT, 0.0, -math.inf))
+        middle = 0.5 * (ends[0] + ends[1])
+        return middle if math.isfinite(middle) else self.evaluate(scores).intercept
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        return ScoreFunction.minimizer(self, scores, direction, slope, curvature, accuracy)
+
+
+class Fixed(MeanLoss):
+    """No intercept, any loss."""
+
+    def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
+        self.loss, self.y, self.weight = loss, y, weight
+        self._unused = np.flatnonzero(weight == 0.0)  # may overflow without counting
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        values, slopes = self.loss.value_slope(self.y, scores)
+        values[self._unused] = slopes[self._unused] = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
+
+    @override
+    def bend(self, scores: FloatArray) -> FloatArray:
+        if not isinstance(self.loss, SmoothLoss):
+            return super().bend(scores)
+        bend = self.loss.curvature(self.y, scores)
+        bend[self._unused] = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.weight * bend
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        def point(t: float) -> Point:
+            at = scores + t * direction
+            value, slopes, _ = self.evaluate(at)
+            bend = float(self.bend(at) @ direction**2) if isinstance(self.loss, SmoothLoss) else math.nan
+            return Point(value, float(slopes @ direction), bend)
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+
+class FreeSmooth(MeanLoss):
+    """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
+
+    def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
+        self._fixed = Fixed(loss, y, weight)
+        self._hint = 0.0
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        b = self._intercept(scores)
+        value, slopes, _ = self._fixed.evaluate(scores + b)
+        return Evaluation(value, slopes, b)
+
+    @override
+    def bend(self, scores: FloatArray) -> FloatArray:
+        return self._fixed.bend(scores + self._intercept(scores))
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        def point(t: float) -> Point:
+            at = scores + t * direction
+            value, slopes, b = self.evaluate(at)
+            bend = self._fixed.bend(at + b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
+                return Point(value, float(slopes @ direction), float(bend @ centered**2))
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+    def _intercept(self, scores: FloatArray) -> float:
+        """The b at which the slopes sum to zero, up to rounding where they are taken."""
+        b = self._hint
+        for _ in range(MAX_RESTARTS):
+            slopes = self._fixed.evaluate(scores + b).slopes
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, size = float(slopes.sum()), float(np.abs(slopes).sum())
+            if abs(total) <= BALANCED * size < math.inf or math.isnan(total):
+                break
+            shift = self._shift(scores + b, -math.copysign(1.0, total), BALANCED * size)
+            if shift == 0.0:
+                break
+            b += shift
+        self._hint = b
+        return b
+
+    def _shift(self, start: FloatArray, away: float, slope_tol: float) -> float:
+        """How far b must move in direction ``away``."""
+
+        def point(t: float) -> Point:
+            value, slopes, _ = self._fixed.evaluate(start + away * t)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return Point(value, away * float(slopes.sum()), float(self._fixed.bend(start + away * t).sum()))
+
+        tol = slope_tol if math.isfinite(slope_tol) else 0.0
+        return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
+
+
+def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> ScoreFunction:
+    """The phi of a loss, by what the loss can do."""
+    if isinstance(loss, KinkedLoss):
+        return (FreeKinked if fit_intercept else FixedKinked)(loss.kinks(y), weight)
+    if isinstance(loss, PiecewiseLinearLoss):
+        return (FreePiecewise if fit_intercept else FixedPiecewise)(loss, y, weight)
+    if not fit_intercept:
+        return Fixed(loss, y, weight)
+    if isinstance(loss, SmoothLoss) and loss.is_convex:
+        return FreeSmooth(loss, y, weight)
+    raise CapabilityError(
+        f"an exact intercept needs a convex SmoothLoss, a PiecewiseLinearLoss or a KinkedLoss, and "
+        f"{type(loss).__name__} is none of them: derive it from one of them, or append a constant feature to X"
+    )

@@ -1,0 +1,104 @@
+"""The risk of a linear model with one score per class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.contracts import MulticlassLoss, SmoothRisk
+from undercut.errors import CapabilityError, DataError
+from undercut.losses import Softmax
+from undercut.maps.design import PerClass, as_design
+from undercut.risks.checks import normalized_weights
+from undercut.risks.scores.class_scores import ClassScores, SoftmaxScores, class_scores, pseudo_inverse
+from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.types import Array, FloatArray
+
+
+class MulticlassRisk(ScoreRisk, SmoothRisk):
+    """``R(W) = sum_i weight_i l(y_i, W x_i)``, the weights scaled to sum to one.
+
+    y holds classes 0 ... K-1, and w is the matrix W, one row per class, written row by row: ``w.reshape(K, -1)``.
+    With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, W x_i + b)`` with one intercept per class; they are not
+    penalized, are found exactly, and are read off with ``intercepts(w)``.  The loss is ``CrammerSinger`` or
+    ``Softmax``.
+
+    >>> from undercut import L2, minimize
+
+    >>> from undercut.losses import Softmax
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]), np.array([0, 1, 2])
+    >>> result = minimize(MulticlassRisk(X, y, Softmax()), L2(0.1))
+    >>> result.w.reshape(3, 2).round(2)
+    array([[ 1.14, -0.32],
+           [-0.32,  1.14],
+           [-0.82, -0.82]])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: MulticlassLoss,
+        sample_weight: Any = None,
+        fit_intercept: bool = False,
+        n_classes: int | None = None,
+    ) -> None:
+        features = as_design(X)
+        n = features.shape[0]
+        self.y = _classes(y, n)
+        self.n_classes = _checked_count(self.y, n_classes)
+        loss.check_classes(self.n_classes)
+        self.loss, self.weight, self.fit_intercept = loss, normalized_weights(sample_weight, n), fit_intercept
+        self.features, self.n_samples = features, n
+        self.design: PerClass
+        self.phi: ClassScores
+        phi = class_scores(loss, self.y, self.weight, self.n_classes, fit_intercept=fit_intercept)
+        super().__init__(PerClass(features, self.n_classes), phi, lower_bound=0.0)
+        self.is_smooth = isinstance(loss, Softmax)
+
+    def intercepts(self, w: FloatArray) -> FloatArray:
+        """The intercepts that belong to w, one per class; zeros where the risk has none."""
+        return self.phi.intercepts(self.design.matvec(w))
+
+    @override
+    def hessian(self, w: FloatArray) -> FloatArray:
+        """Blocks ``X' diag(weight p_k ([k = l] - p_l)) X``, less ``B C^+ B'`` for free intercepts.
+
+        B and C are the second derivatives in w and b, and in b.
+        """
+        if not isinstance(self.phi, SoftmaxScores):
+            raise CapabilityError("a Hessian needs the Softmax loss: use a solver that works with planes")
+        K, d = self.n_classes, self.features.shape[1]
+        second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
+        P, weighted, C = second
+        H = np.empty((K, d, K, d))
+        for k in range(K):
+            H[k, :, k] = self.features.weighted_gram(weighted[:, k] * (1.0 - P[:, k]))
+            for m in range(k):
+                H[k, :, m] = -self.features.weighted_gram(weighted[:, k] * P[:, m])
+                H[m, :, k] = H[k, :, m]
+        hessian = H.reshape(K * d, K * d)
+        if self.fit_intercept:
+            B = np.stack([self.design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
+            hessian -= B @ pseudo_inverse(C) @ B.T
+        return hessian
+
+
+def _classes(y: Any, n: int) -> Array:
+    y = np.asarray(y)
+    if n == 0 or y.shape != (n,):
+        raise DataError(f"y must have one class per row of X, and at least one; got shapes {y.shape} and {n} rows")
+    if y.dtype.kind not in "fiub" or (y != np.floor(y)).any() or (y < 0).any():
+        raise DataError(f"y must hold classes 0, 1, ..., K-1; got {y[:5]} ... of dtype {y.dtype}")
+    return np.asarray(y, dtype=np.int64)
+
+
+def _checked_count(y: Array, n_classes: int | None) -> int:
+    found = int(y.max()) + 1
+    if n_classes is None:
+        n_classes = found
+    if n_classes < max(found, 2):
+        raise DataError(f"`n_classes` must be at least 2 and exceed every class in y; got {n_classes} and {found - 1}")
+    return n_classes

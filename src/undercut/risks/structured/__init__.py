@@ -1,0 +1,1 @@
+"""Risks of structured predictions: chains, and any model with a decoder."""

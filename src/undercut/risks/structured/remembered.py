@@ -1,0 +1,89 @@
+"""The planes of labelings that were once the worst of their example: a risk below the structured risk.
+
+    R_W(w) = sum_i weight_i max(0, max_{k in W_i} <a_k, w> + b_k)  <=  R(w)
+
+It is a plain maximum over rows of one sparse matrix, so it costs two products and no decoding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from typing_extensions import override
+
+from undercut.contracts import Cut, Risk
+from undercut.errors import DataError
+from undercut.risks.structured.decoding import Planes, Sum, weighted_sum
+from undercut.types import Array, FloatArray
+
+ROUNDING = 1e-9  # relative: how far a decoder's answer may fall behind a remembered one
+
+
+class Remembered(Risk):
+    """At most ``capacity`` planes for each of the examples ``numbers``, the least recently useful forgotten first."""
+
+    lower_bound = 0.0
+    is_convex = True
+
+    def __init__(self, n_params: int, weight: FloatArray, capacity: int, numbers: Array) -> None:
+        self.n_params, self.weight, self.capacity, self.numbers = n_params, weight, capacity, numbers
+        self.planes = Planes(sp.csr_matrix((0, n_params)), np.empty(0))
+        self.owner = np.empty(0, np.int64)  # the example of each plane, in increasing order
+        self._used = np.empty(0, np.int64)  # when each was last the best of its example
+        self._now = 0
+
+    @override
+    def value(self, w: FloatArray) -> float:
+        return self._sum(w).value
+
+    @override
+    def cut(self, w: FloatArray) -> Cut:
+        return Cut(*self._sum(w))
+
+    def _sum(self, w: FloatArray) -> Sum:
+        scores = self.planes.at(w)
+        best = self._best_rows(scores)
+        self._now += 1
+        self._used[best] = self._now
+        chosen = Planes(self.planes.A[best], self.planes.b[best])
+        return weighted_sum(chosen, scores[best], self.weight[self.owner[best]])
+
+    def _best_rows(self, scores: FloatArray) -> Array:
+        """The row of the largest score of each example that has any."""
+        order = np.lexsort((scores, self.owner))
+        return order[np.flatnonzero(np.diff(self.owner, append=-1))]
+
+    def cut_after(self, decoded: Planes, w: FloatArray) -> Cut:
+        """The plane of the full risk at w, where ``decoded`` are the losses' planes, which are remembered.
+
+        A plane is new where it is worth more at w than all that is known of its example.
+        """
+        scores, known = decoded.at(w), np.zeros(self.weight.size)
+        ours = self.planes.at(w)
+        best = self._best_rows(ours)
+        known[self.owner[best]] = np.maximum(0.0, ours[best])
+        size = np.maximum(1.0, np.abs(known))
+        self._check_decoder(scores, known, size)
+        self._now += 2
+        self._used[best] = self._now - 1  # what is new is worth more here
+        self._add(decoded, np.flatnonzero(scores > known + ROUNDING * size))
+        return Cut(*weighted_sum(decoded, scores, self.weight))
+
+    def _check_decoder(self, scores: FloatArray, known: FloatArray, size: FloatArray) -> None:
+        behind = np.flatnonzero((known > 0.0) & (scores < known - ROUNDING * size))
+        if behind.size:
+            k = behind[0]
+            raise DataError(
+                f"example {self.numbers[k]}: decode must return the labeling of the largest loss; it found {scores[k]} "
+                f"where an earlier answer is worth {known[k]}; see undercut.testing.check_structured_model"
+            )
+
+    def _add(self, planes: Planes, new: Array) -> None:
+        owner = np.concatenate([self.owner, new])
+        used = np.concatenate([self._used, np.full(new.size, self._now)])
+        order = np.lexsort((-used, owner))  # the most recently used of an example first
+        first = np.searchsorted(owner[order], owner[order])
+        keep = order[np.arange(order.size) - first < self.capacity]
+        A = sp.csr_matrix(sp.vstack([self.planes.A, planes.A[new]]))
+        self.planes = Planes(A[keep], np.concatenate([self.planes.b, planes.b[new]])[keep])
+        self.owner, self._used = owner[keep], used[keep]

@@ -1,0 +1,156 @@
+"""Planes with any regularizer.
+
+A strongly convex one has a smooth dual, which ``SimplexDual`` maximizes.  One that is not, such as L1, whose master
+problem is a linear program, is minimized by proximal points of the model (Rockafellar 1976):
+
+    v <- argmin_w  reg(w) + R_t(w) + tau/2 |w - v|^2
+
+Each of them has a smooth dual, and after finitely many v is a minimizer of the model itself.
+
+The weights alpha of a proximal point need not be feasible for the model: ``reg*(-A' alpha)`` may be infinite, as for L1
+where ``|A' alpha|_inf > lam``.  With the risk's own lower bound as the flat plane every s in [0, 1] gives
+
+    J(w)  >=  reg(w) + s (<A' alpha, w> + alpha' b) + (1 - s) lower_bound
+          >=  s alpha' b + (1 - s) lower_bound - reg*(-s A' alpha)
+
+and the largest s for which the dual is finite makes a bound that holds whatever alpha is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.contracts import QuadraticRegularizer, Regularizer
+from undercut.regularizers import SeparableRegularizer
+from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.bundle.bundle import Bundle, Model, ProximalStep
+from undercut.solvers.bundle.master import Master
+from undercut.solvers.bundle.simplex_dual import SimplexDual, product
+from undercut.types import FloatArray
+
+MAX_ROUNDS = 20
+TINY = 1e-100  # the least tolerance, for an objective of zero
+INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolerance, and the next to this share of that
+LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
+SHORTER = 1.5  # when the first one was
+PRECISION = 1e-13  # of z, relative to the planes it is made of
+IN_VAIN = 0.99  # a round that leaves more than this share of the duality gap is in vain
+MAX_VAIN = 3  # rounds in vain after which rounding is to blame
+NEARLY = 0.2  # share of l1 by which a parameter may be from leaving zero to be watched
+MAX_JOINS = 5
+
+
+class DualBundle(Bundle):
+    """Planes whose master problem is solved in the dual of the regularizer."""
+
+    reg: Regularizer  # type: ignore[assignment]
+
+    def __init__(self, reg: Regularizer, n_params: int, lower_bound: float = -math.inf) -> None:
+        self._anchor: FloatArray | None = None  # the last proximal point of the model
+        self._tau = 0.0
+        self._floor = lower_bound
+        super().__init__(reg, n_params, lower_bound)  # type: ignore[arg-type]
+
+    @override
+    def minimize(self, tol: float) -> Model:
+        tol = max(tol, ROUNDING * float(self._size.max()), TINY)
+        curvature = self.reg.strong_convexity
+        smooth = not self.reg.is_proximal or 0.0 < curvature >= self._least_curvature(tol)
+        model = self._minimum(tol) if smooth else self._by_proximal_points(tol)
+        live, alpha = self._live, self._master.alpha
+        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
+        return model
+
+    @override
+    def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
+        """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
+        w = self._solve(self.reg.near(center, tau), self._near, tol)
+        live, alpha = self._live, self._near.alpha
+        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live])
+        return ProximalStep(w, self._value(w))
+
+    def _minimum(self, tol: float) -> Model:
+        return Model(self._solve(self.reg, self._master, tol), self._proved())
+
+    def _by_proximal_points(self, tol: float) -> Model:
+        if self._anchor is None:
+            self._anchor, self._tau = self.reg.conjugate_argmax(np.zeros(self.A.shape[1])), self._first_tau()
+        bound, left, vain, tau = -math.inf, math.inf, 0, self._tau
+        for at in range(MAX_ROUNDS):
+            w = self._solve(self.reg.near(self._anchor, tau), self._master, INNER_ACCURACY ** (at + 1) * tol)
+            self._anchor, bound, last = w, max(bound, self._proved()), left
+            left = min(left, self._value(w) - bound)
+            if left <= IN_VAIN * last:
+                vain, self._tau = 0, tau
+            elif tau * float(w @ w) <= self.reg.value(w):  # else the proximal term is still in the way
+                vain += 1
+            if left <= tol or vain == MAX_VAIN:
+                break
+            tau = max(LONGER * tau, self._least_curvature(tol))
+        if at == 0:
+            self._tau = min(SHORTER * self._tau, self._first_tau())
+        return Model(w, bound)
+
+    def _least_curvature(self, tol: float) -> float:
+        """Below it rounding moves w, which is z over the curvature, so far that no height is known to ``tol``."""
+        return PRECISION * float(self._norm.max()) * float(self._master.alpha @ self._norm) / tol
+
+    def _first_tau(self) -> float:
+        steepest, size = float(self._norm.max()), float(self._size.max())
+        return steepest**2 / size if steepest > 0.0 and size > 0.0 else 1.0
+
+    def _solve(self, reg: Regularizer, weights: Master, tol: float) -> FloatArray:
+        """The minimizer of ``reg + R_t``; ``weights`` are where the search starts, and become what it finds."""
+        top = self._live[-1] + 1
+        if isinstance(reg, SeparableRegularizer):
+            return self._solve_active(reg, weights, tol)
+        found = SimplexDual(reg, self.A[:top], self.b[:top], self._live).climb(weights.alpha[:top], tol)
+        weights.alpha[:top] = found.alpha
+        return found.w
+
+    def _solve_active(self, reg: SeparableRegularizer, weights: Master, tol: float) -> FloatArray:
+        """The same by the parameters alone that are not zero, or nearly so; more join until all others stay zero."""
+        top = self._live[-1] + 1
+        A, b, alpha = self.A[:top], self.b[:top], weights.alpha[:top]
+        z = -(alpha @ A)
+        active = reg.active(z, NEARLY)
+        for _ in range(MAX_JOINS):
+            alpha[:] = SimplexDual(reg.take(active), A[:, active], b, self._live).climb(alpha, tol).alpha
+            z = -(alpha @ A)
+            if not (reg.active(z) & ~active).any():
+                break
+            active |= reg.active(z, NEARLY)
+        return reg.conjugate_argmax(z)
+
+    def _value(self, w: FloatArray) -> float:
+        """``reg(w) + R_t(w)``."""
+        top = self._live[-1] + 1
+        heights = product(self.A[:top], w) + self.b[:top]
+        return self.reg.value(w) + float(heights[self._live].max())
+
+    def _proved(self) -> float:
+        """The lower bound that the weights prove, less what rounding may have added."""
+        top = self._live[-1] + 1
+        alpha = self._master.alpha[:top]
+        z, steepness = -(alpha @ self.A[:top]), float(alpha @ self._norm[:top])
+        share = self.reg.shrinkage(z, ROUNDING * steepness)
+        b = share * float(alpha @ self.b[:top])
+        if share < 1.0:
+            b += (1.0 - share) * self._floor
+        w = self.reg.conjugate_argmax(share * z)
+        size = float(alpha @ self._size[:top]) + steepness * float(np.linalg.norm(w))
+        return b - self.reg.conjugate(share * z) - ROUNDING * size
+
+    @override
+    def _couple(self, slot: int, top: int) -> None:
+        """Nothing: the second derivatives change from point to point."""
+
+
+def bundle_for(reg: Regularizer, n_params: int, lower_bound: float) -> Bundle:
+    """An empty bundle that can solve the master problems of a regularizer."""
+    if isinstance(reg, QuadraticRegularizer):
+        return Bundle(reg, n_params, lower_bound)
+    return DualBundle(reg, n_params, lower_bound)

@@ -1,0 +1,138 @@
+"""Level bundle method: cutting planes that stay near the best point, for every regularizer.
+
+Where lambda is small, or the regularizer not strongly convex, the minimizer of the model is far from where the model
+is any good.  A proximal term D keeps the next point near the best one, and is no part of the problem:
+
+    w_{t+1} = argmin_w  reg(w) + R_t(w) + D(w),        D(w) >= tau/2 |w - best|^2
+
+As in level methods (Lemaréchal, Nemirovskii, Nesterov 1995; de Oliveira and Solodov 2016) the length of a step follows
+the gap: tau is changed until the decrease that the model promises at w_{t+1} is a given share of it.  A proximal
+method that follows the decrease alone soon finds a good point, and then takes steps too short to prove that it is.
+
+The planes are ordinary planes of R, so the ordinary master problem over them proves the same kind of bound as in
+``CuttingPlane``.  Under L1 and the elastic net every point is exactly sparse, the best one included.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import final
+
+from typing_extensions import override
+
+from undercut.contracts import QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.errors import CapabilityError, DataError, NonfiniteError, require
+from undercut.solvers.bounds import tighter
+from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.dual_bundle import bundle_for
+from undercut.trace import Progress
+from undercut.types import FloatArray
+
+PREDICTION_ACCURACY = 1e-2  # share of the last promise to which the proximal problem is solved
+LONGER, SHORTER = 0.3, 2.0  # the most that tau may change by at once
+RETREAT = 100.0  # what tau is multiplied by where the risk overflows
+GOOD = 0.5  # share of a promise that is kept where the model is good enough for longer steps
+
+
+@dataclass(frozen=True)
+class LevelState:
+    w: FloatArray  # where the next plane is taken
+    promised: float  # decrease of J there, by the model
+    tau: float
+    solution: FloatArray
+    bundle: Bundle
+    progress: Progress
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LevelBundle(Solver[LevelState, Risk, Regularizer]):
+    """Cutting planes near the best point: the solver for L1, elastic net, entropy, bounds and blocks.
+
+    >>> import numpy as np
+    >>> from undercut import L1, FunctionRisk, minimize
+    >>> risk = FunctionRisk(lambda w: (abs(w - 1.0).sum(), np.sign(w - 1.0)), n_params=3, lower_bound=0.0)
+    >>> result = minimize(risk, L1(1e-3), LevelBundle())
+    >>> round(result.objective, 5), result.status.name, result.certificate
+    (0.003, 'CONVERGED', 'global')
+    """
+
+    needs_quadratic = False
+
+    least: float = 0.1  # share of the gap below which a promise calls for a longer step
+    most: float = 0.4  # above which for a shorter one
+    max_idle: int = 50  # drop a plane whose dual weight has been zero this long
+    master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
+
+    def __post_init__(self) -> None:
+        check_bundle_settings(None, self.max_idle, self.master_accuracy)
+        require(0.0 < self.least < self.most < 1.0, "0 < `least` < `most` < 1 must hold", (self.least, self.most))
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        if not reg.is_proximal:
+            raise CapabilityError(
+                f"LevelBundle needs a regularizer that knows its proximal form, and {type(reg).__name__} does not: "
+                "implement `near`, or use CuttingPlane"
+            )
+
+    @override
+    def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> LevelState:
+        if reg.value(w0) == math.inf:
+            raise DataError(f"w0 must be a point where {type(reg).__name__} is finite")
+        bundle = bundle_for(reg, risk.n_params, risk.lower_bound)
+        return LevelState(w0, math.inf, math.nan, w0, bundle, Progress())
+
+    @override
+    def step(self, risk: Risk, reg: Regularizer, state: LevelState) -> LevelState:
+        last, bundle = state.progress, state.bundle
+
+        # 1. The plane at w_t, and the best point so far.
+        try:
+            cut = risk.cut(state.w)
+        except NonfiniteError:
+            if last.step:
+                return self._retreated(state)
+            raise
+        bundle.add(cut)
+        objective, best = last.objective, state.solution
+        if (candidate := reg.value(state.w) + cut.value) < objective:
+            objective, best = candidate, state.w
+
+        # 2. What the planes prove, by the ordinary master problem.
+        tol = master_tolerance(self.master_accuracy, objective, last.lower_bound)
+        lower_bound = tighter(last.lower_bound, bundle.minimize(tol).lower_bound, objective)
+
+        # 3. The next point near the best one, as far away as the gap deserves.
+        gap = objective - lower_bound
+        tau = self._tau(state, last.objective - candidate, gap) if last.step else _first_tau(reg, cut.a, objective)
+        tol = max(PREDICTION_ACCURACY * min(state.promised, gap), 1e-10 * abs(objective))
+        near = bundle.minimize_near(best, tau, tol)
+        bundle.drop_idle(self.max_idle)
+        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
+        return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
+
+    def _retreated(self, state: LevelState) -> LevelState:
+        """A point much nearer to the best one, after one at which the risk overflows."""
+        last, tau = state.progress, RETREAT * state.tau
+        near = state.bundle.minimize_near(state.solution, tau, 1e-10 * abs(last.objective))
+        progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
+        return replace(state, w=near.w, promised=last.objective - near.value, tau=tau, progress=progress)
+
+    def _tau(self, state: LevelState, decrease: float, gap: float) -> float:
+        """Shorter steps after a promise that was too much to be kept, longer ones after one that asked too little."""
+        share = state.promised / gap if gap > 0.0 else self.least
+        if share > self.most or decrease < -gap:
+            return state.tau * SHORTER
+        if share < self.least:
+            return state.tau * max(LONGER, math.sqrt(max(share, 0.0) / self.least))
+        return state.tau * LONGER if decrease >= GOOD * state.promised else state.tau
+
+
+def _first_tau(reg: Regularizer, a: FloatArray, objective: float) -> float:
+    """The tau at which the first plane alone promises to halve the objective; a quadratic metric is its own unit."""
+    steepness = float(reg.dual_inner(a, a) if isinstance(reg, QuadraticRegularizer) else a @ a)
+    return steepness / abs(objective) if steepness and objective else 1.0

@@ -1,0 +1,103 @@
+"""The master problem ``min 1/2 alpha' H alpha - b' alpha`` on the simplex.
+
+Successive master problems differ by one plane, so an active-set method that starts from the last support solves them
+in a few pivots; an interior point method (PIQP) takes over where rounding defeats the pivots.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undercut._jit.simplex_qp import refactor, solve_warm
+from undercut.types import Array, FloatArray
+
+MAX_PIVOTS_PER_PLANE = 20
+
+
+class Master:
+    """A feasible ``alpha`` over numbered slots, kept from one master problem to the next."""
+
+    def __init__(self, capacity: int) -> None:
+        self.alpha = np.zeros(capacity)
+        self._support = np.zeros(capacity, np.int64)
+        self._size = 0
+        self._factor = np.zeros((capacity, capacity))
+        self._p = np.zeros(capacity)
+        self._q = np.zeros(capacity)
+        self._shift = 0.0
+
+    def grown(self, capacity: int) -> Master:
+        """The same weights with room for more slots; the factor is rebuilt at the next ``solve``."""
+        larger = Master(capacity)
+        larger.alpha[: self.alpha.size] = self.alpha
+        return larger
+
+    def reset(self, alpha: FloatArray) -> None:
+        """Start from another feasible point."""
+        self.alpha[:] = alpha
+        self._size = 0
+
+    def forget(self, slots: Array) -> None:
+        """Some slots will hold other planes: they lose their weight, and the factor is rebuilt if it knew them."""
+        self.alpha[slots] = 0.0
+        if np.isin(slots, self._support[: self._size]).any():
+            self._size = 0
+
+    def solve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
+        """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
+        if self._size and self._pivot(H, b, live, tol) <= tol:
+            return
+        self._refactor(H, b, live)
+        if not self._pivot(H, b, live, tol) <= tol:
+            self._start_over(H, b, live, tol)
+
+    def _start_over(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
+        """The interior point solution, and pivots from there; the best of all is kept."""
+        candidates = [self.alpha.copy()]
+        self.alpha[live] = _interior_point(H[np.ix_(live, live)], b[live], self.alpha[live])
+        candidates.append(self.alpha.copy())
+        self._refactor(H, b, live)
+        self._pivot(H, b, live, tol)
+        candidates.append(self.alpha.copy())
+        best = max(candidates, key=lambda alpha: _dual(H, b, live, alpha[live]))
+        if best is not candidates[-1]:
+            self.reset(best)
+
+    def _pivot(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> float:
+        self._size, residual, _ = solve_warm(
+            H, b, live, self.alpha, self._support, self._size, self._factor, self._p, self._q, self._shift, tol,
+            MAX_PIVOTS_PER_PLANE * live.size,
+        )  # fmt: skip
+        total = float(self.alpha.sum())
+        if not 0.0 < total < np.inf:  # rounding has destroyed the factor
+            self.reset(np.eye(1, self.alpha.size, live[0]).ravel())
+            return np.inf
+        self.alpha /= total
+        return float(residual)
+
+    def _refactor(self, H: FloatArray, b: FloatArray, live: Array) -> None:
+        largest = float(H[live, live].max())
+        self._shift = largest if largest > 0.0 else 1.0
+        self._size = refactor(H, b, self.alpha, self._support, self._factor, self._p, self._q, self._shift)
+        self.alpha /= self.alpha.sum()
+
+
+def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float:
+    return float(alpha @ (b[live] - 0.5 * (H[np.ix_(live, live)] @ alpha)))
+
+
+def _interior_point(H: FloatArray, b: FloatArray, start: FloatArray) -> FloatArray:
+    """PIQP's solution, in units of the value at ``start``, made feasible."""
+    import piqp  # here: most runs never need it
+
+    n, scale = b.size, float(start @ (np.abs(b) + H @ start)) or float(np.abs(b).max()) or 1.0
+    solver = piqp.DenseSolver()
+    settings = solver.settings
+    settings.eps_abs = settings.eps_duality_gap_abs = 1e-13
+    settings.eps_rel = settings.eps_duality_gap_rel = 0.0
+    settings.check_duality_gap = True
+    solver.setup(H / scale, -b / scale, np.ones((1, n)), np.ones(1), None, None, None, np.zeros(n), None)
+    solver.solve()
+    alpha = np.nan_to_num(np.maximum(solver.result.x, 0.0))
+    total = float(alpha.sum())
+    return alpha / total if 0.0 < total < np.inf else start

@@ -1,0 +1,1 @@
+"""Solvers for risks that are not convex."""

@@ -1,0 +1,218 @@
+"""Regularized bundle method for risks that need be neither convex nor smooth (Do and Artières 2012, Alg. 4-6).
+
+Cutting planes as in ``CuttingPlane``, lowered until they lie below the risk around the best point w*:
+
+    g_t(w) = reg(w) + max_j <a_j, w> + b_j,        w_{t+1} = argmin g_t,        model gap = J(w*) - min g_t
+
+A model gap of zero means that w* is a stationary point of J.  On a convex risk no plane is ever lowered, the method is
+the limited memory CRBM (Alg. 3), and the gap bounds the distance to the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.contracts import QuadraticRegularizer, Risk, Solver
+from undercut.errors import NonfiniteError, require
+from undercut.solvers.bounds import tighter
+from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.nonconvex.local_bundle import Kind, LocalBundle, Trial
+from undercut.solvers.nonconvex.wolfe import Sample, next_step, search
+from undercut.trace import Certificate, Progress
+from undercut.types import FloatArray
+
+MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
+LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
+SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
+FAR = 1e8  # an objective that much larger, relative to what is at stake, is as good as infinite
+
+
+@dataclass(frozen=True)
+class NonconvexState:
+    best: Trial
+    target: FloatArray  # the model's minimizer
+    reach: float  # length of the last step; for "single" the share of the way that the next one goes
+    n_failed: int  # searches in a row without descent
+    bundle: Bundle
+    progress: Progress
+
+    @property
+    def solution(self) -> FloatArray:
+        return self.best.w
+
+
+class _Move(NamedTuple):
+    """The points where a step evaluates the risk, and what the next search should know."""
+
+    trials: list[Trial]
+    reach: float
+    n_failed: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
+    """NRBM, with ``line_search`` NRBMLS.
+
+    Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
+    and the minimizer, from the last step's length, for one or two evaluations; ``"full"`` also takes the plane at the
+    minimizer; ``"single"`` spends one evaluation and learns from its slope how far the next should go, which suits
+    risks that have kinks everywhere.  The planes of all evaluated points are kept.
+
+    >>> import numpy as np
+    >>> from undercut import FunctionRisk, L2, minimize
+    >>> two_wells = FunctionRisk(lambda w: (float(min(abs(w[0] - 1), abs(w[0] + 1))), np.sign(w - np.sign(w))), 1,
+    ...                          lower_bound=0.0, convex=False)
+    >>> result = minimize(two_wells, L2(0.1), NonconvexBundle(line_search="greedy"), w0=np.array([2.0]))
+    >>> result.w.round(3), result.certificate
+    (array([1.]), 'local')
+    """
+
+    needs_convex = False
+
+    max_planes: int = 200  # planes kept besides the flat and the aggregated one
+    line_search: Literal["greedy", "full", "single"] | None = None
+    max_trials: int = 2  # evaluations that a search other than "single" may spend
+    master_accuracy: float = 1e-3  # solve each master problem to this fraction of the gap
+
+    def __post_init__(self) -> None:
+        check_bundle_settings(self.max_planes, 0, self.master_accuracy)
+        known = self.line_search in (None, "greedy", "full", "single")
+        require(known, "`line_search` is None, 'greedy', 'full' or 'single'", self.line_search)
+        require(self.max_trials >= 1, "`max_trials` must be at least 1", self.max_trials)
+
+    @override
+    def certificate(self, risk: Risk) -> Certificate:
+        return "global" if risk.is_convex else "local"
+
+    @override
+    def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
+        best = _evaluate(risk, reg, w0)
+        bundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
+        bundle.add(best.cut)
+        model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
+        if isinstance(bundle, LocalBundle):
+            bundle.aggregate()
+        progress = Progress(0, best.objective, min(model.lower_bound, best.objective), 1, len(bundle))
+        return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
+
+    @override
+    def step(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> NonconvexState:
+        last, bundle, best = state.progress, state.bundle, state.best
+
+        # 1. Evaluate the risk at the model's minimizer, or on the way to it.
+        move = self._move(risk, reg, state)
+
+        # 2. Resolve conflicts between the planes and the best point (Alg. 5 and 6).
+        kinds: Counter[Kind] = Counter()
+        for trial in move.trials:
+            bundle.make_room(self.max_planes)
+            try:
+                kinds[_absorb(bundle, trial, best)] += 1
+            except NonfiniteError:  # too steep a plane is no loss where there is another
+                if trial is move.trials[-1] and not kinds:
+                    raise
+                continue
+            if trial.objective < best.objective:
+                best = trial
+
+        # 3. Minimize the model; its aggregated plane keeps the gap from widening when planes are dropped.
+        model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, last.lower_bound))
+        if isinstance(bundle, LocalBundle):
+            bundle.aggregate()
+        proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
+        progress = Progress(
+            last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective),
+            last.n_evaluations + len(move.trials), len(bundle), n_descent=last.n_descent + kinds[Kind.DESCENT],
+            n_null=last.n_null + kinds[Kind.NULL], n_null2=last.n_null2 + kinds[Kind.NULL2],
+        )  # fmt: skip
+        return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress)
+
+    def _move(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> _Move:
+        """The plain step, or a line search towards the model's minimizer."""
+        if self.line_search is None:
+            return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
+        best, direction = state.best, state.target - state.best.w
+        length = float(np.linalg.norm(direction))
+        if not 0.0 < length < math.inf:  # at the minimizer already, or it overflows
+            return _Move([_evaluate(risk, reg, state.target)], state.reach, 0)
+        sample = _Objective(risk, reg, best, direction)
+        if state.n_failed >= MAX_FAILED:
+            with suppress(NonfiniteError):
+                return _Move([sample.at(1.0).trial], state.reach, 0)
+        if self.line_search == "single":
+            at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
+            n_failed = 0 if at.value < best.objective else state.n_failed + 1
+            return _Move([at.trial], next_step(sample.start, at), n_failed)
+        max_trials = min(self.max_trials, self.max_planes)  # no plane is taken that cannot be kept
+        first = min(1.0, state.reach / length)
+        samples = search(sample, sample.start, first if sample.moves(first) else 1.0, max_trials)
+        lowest = min(samples, key=lambda at: at.value)
+        descends = lowest.value < best.objective
+        reach = (lowest if descends else samples[-1]).t * length
+        trials = [at.trial for at in samples]
+        if self.line_search == "full" and all(at.t < 1.0 for at in samples):
+            with suppress(NonfiniteError):
+                trials.append(sample.at(1.0).trial)
+        return _Move(trials, reach, 0 if descends else state.n_failed + 1)
+
+
+class _Objective:
+    """``J(w* + t direction)`` for a line search; a step that overflows, or is as good as that, is shortened."""
+
+    def __init__(self, risk: Risk, reg: QuadraticRegularizer, best: Trial, direction: FloatArray) -> None:
+        self.risk, self.reg, self.best, self.direction = risk, reg, best, direction
+        self.start = Sample(0.0, self.slope(best), best)
+        self.far = best.objective + FAR * (abs(best.objective) + abs(self.start.slope))
+
+    def __call__(self, t: float) -> Sample:
+        if not self.moves(t):
+            return self.start
+        shrink = SHRINK
+        for _ in range(MAX_SHRINKS):
+            with suppress(NonfiniteError):
+                return self.at(t)
+            t, shrink = t * shrink, shrink**2
+        return self.at(t)
+
+    def moves(self, t: float) -> bool:
+        """Whether a step of t is not lost in rounding."""
+        return not np.array_equal(self.best.w + t * self.direction, self.best.w)
+
+    def at(self, t: float) -> Sample:
+        """The sample at t itself; ``NonfiniteError`` where J is too large."""
+        if not self.moves(t):
+            raise NonfiniteError("the risk is not finite next to the best point")
+        trial = _evaluate(self.risk, self.reg, self.best.w + t * self.direction)
+        if trial.objective > self.far:
+            raise NonfiniteError(f"the objective is {trial.objective}")
+        return Sample(t, self.slope(trial), trial)
+
+    def slope(self, at: Trial) -> float:
+        """The derivative of J along the line."""
+        return float((at.cut.a + self.reg.gradient(at.w)) @ self.direction)
+
+
+def _evaluate(risk: Risk, reg: QuadraticRegularizer, w: FloatArray) -> Trial:
+    if not np.isfinite(w).all():
+        raise NonfiniteError("the model's minimizer overflows: use a larger lambda")
+    cut = risk.cut(w)
+    objective = reg.value(w) + cut.value
+    if not math.isfinite(objective):
+        raise NonfiniteError(f"the objective is {objective}")
+    return Trial(w, cut, objective)
+
+
+def _absorb(bundle: Bundle, trial: Trial, best: Trial) -> Kind:
+    if isinstance(bundle, LocalBundle):
+        return bundle.absorb(trial, best)
+    bundle.add(trial.cut)
+    return Kind.DESCENT if trial.objective < best.objective else Kind.NULL

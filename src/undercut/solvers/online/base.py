@@ -1,0 +1,291 @@
+"""What the online methods share: a game against mini-batches, played one pass per step.
+
+Each round t offers ``f_t(w) = lam/2 |w|^2 + mean loss of a mini-batch``; the player moves by
+
+    w_{t+1} = Pi_S[w_t - step_size g_t],      step_size = 1 / (lambda_{1:t} + tau_{1:t}),     S = {|w| <= radius}
+
+and the methods differ in the curvature tau_t they add (Do, Le, Foo 2009).  Any minimizer of J lies in S:
+``lam |w*|^2 = -<R'(w*), w*> <= R(0) - inf R``.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import online as kernel
+from undercut.contracts import BatchedRisk, Design, Loss, Regularizer, Risk, Rows, Solver
+from undercut.errors import CapabilityError, require
+from undercut.regularizers import L2
+from undercut.risks import LinearRisk
+from undercut.solvers.bounds import tighter
+from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.online.compiled import compiled_loss
+from undercut.trace import Certificate, Progress, Status
+from undercut.types import Array, FloatArray
+
+
+@dataclass
+class Game:
+    """The player's position: ``w = scale * v``, the sum of the iterates, t, tau_{1:t}, R and G."""
+
+    v: FloatArray
+    u: FloatArray
+    numbers: FloatArray
+    rng: np.random.Generator
+
+    @property
+    def last(self) -> FloatArray:
+        """The last iterate."""
+        return np.asarray(self.numbers[kernel.SCALE] * self.v)
+
+    @property
+    def average(self) -> FloatArray:
+        """The mean of the iterates, of the current phase where there are phases."""
+        count = self.numbers[kernel.N_SUMMED]
+        if count == 0.0:
+            return self.last
+        return np.asarray((self.numbers[kernel.WEIGHT_V] * self.v + self.u) / count)
+
+    def move_to(self, w: FloatArray) -> None:
+        """Replace the last iterate."""
+        self.u += self.numbers[kernel.WEIGHT_V] * self.v
+        self.v[:] = w
+        self.numbers[[kernel.SCALE, kernel.WEIGHT_V]] = 1.0, 0.0
+        self.numbers[kernel.NORM2] = float(w @ w)
+
+
+class Samples(NamedTuple):
+    """What the compiled pass reads."""
+
+    rows: Rows
+    y: FloatArray
+    weight: FloatArray  # multiplies the losses, and is one on average
+    loss: tuple[int, float]  # its number and its setting
+    bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, 0 where slopes have no bound L
+
+    @classmethod
+    def of(cls, design: Design, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
+        """The samples of a linear risk whose loss is compiled."""
+        kind, setting, lipschitz = compiled_loss(loss) or (-1, 0.0, math.inf)
+        rows, bound = design.rows(), 0.0
+        if math.isfinite(lipschitz):
+            bound = lipschitz * float(kernel.largest_row(*rows, weight))
+        return cls(rows, y, weight, (kind, setting), bound)
+
+
+@dataclass(frozen=True)
+class OnlineState:
+    game: Game
+    radius: float  # of S
+    samples: Samples | None  # None: the risk is not linear, or its loss not compiled
+    solution: FloatArray
+    solution_pass: int  # after which it was taken
+    progress: Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
+    """Projected subgradient steps on mini-batches; a step of the solver is a pass over the samples.
+
+    The exact objective is evaluated every ``evaluate_every`` passes, and the best iterate evaluated is the solution;
+    with ``evaluate_every=None`` it is the last one, or the average.  ``certify`` asks for a lower bound from one plane
+    at the end.
+    """
+
+    n_passes: int = 20
+    batch_size: int = 1
+    sampling: Literal["shuffle", "replacement"] = "shuffle"
+    average: bool = False  # report the mean of the iterates instead of the last
+    project: bool = True  # on the ball that holds the optimum
+    evaluate_every: int | None = 1
+    certify: bool = False
+    seed: int = 0
+
+    may_stall: ClassVar[bool] = False
+    method: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        require(self.n_passes >= 1, "`n_passes` must be at least 1", self.n_passes)
+        require(self.batch_size >= 1, "`batch_size` must be at least 1", self.batch_size)
+        require(self.sampling in ("shuffle", "replacement"), "`sampling` is 'shuffle' or 'replacement'", self.sampling)
+        every = self.evaluate_every
+        require(every is None or every >= 1, "`evaluate_every` must be at least 1, or None", every)
+
+    @override
+    def certificate(self, risk: BatchedRisk) -> Certificate:
+        return "global" if self.certify else "none"
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        name = type(self).__name__
+        if not (isinstance(risk, BatchedRisk) and risk.is_batched):
+            raise CapabilityError(
+                f"{name} needs a risk that is a mean over samples, and {type(risk).__name__} is none as it is: use a "
+                "batch solver, or a constant feature instead of the intercept that is minimized out"
+            )
+        if not (isinstance(reg, L2) and reg.center is None and reg.weights is None):
+            raise CapabilityError(f"{name} needs L2(lam) without center and weights; got {reg!r}")
+
+    @override
+    def init(self, risk: BatchedRisk, reg: L2, w0: FloatArray) -> OnlineState:
+        game = self.new_game(w0.size)
+        game.move_to(w0)
+        objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
+        radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
+        samples = None
+        if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None:
+            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
+        return OnlineState(
+            game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
+        )
+
+    @override
+    def step(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:
+        last, game = state.progress, deepcopy(state.game)
+
+        # 1. One pass of steps over mini-batches.
+        if state.samples is not None:
+            self.absorb(game, state.samples, reg.lam, state.radius)
+        else:
+            self._absorb_any(game, risk, reg.lam, state.radius)
+        w = game.average if self.averages else game.last
+
+        # 2. The exact objective, if it is time for it: only then can an iterate be called the best.
+        n_passes = last.step + 1
+        progress = replace(last, step=n_passes, n_passes=float(n_passes))
+        if self.evaluate_every is None:
+            return replace(state, game=game, solution=w, solution_pass=n_passes, progress=progress)
+        final = bool(game.numbers[kernel.DONE]) or n_passes >= self.n_passes
+        if n_passes % self.evaluate_every and not final:
+            return replace(state, game=game, progress=progress)
+        objective = reg.value(w) + risk.value(w)
+        progress = replace(progress, n_evaluations=last.n_evaluations + 1)
+        if not objective < last.objective:
+            return replace(state, game=game, progress=progress)
+        progress = replace(progress, objective=objective)
+        return replace(state, game=game, solution=w, solution_pass=n_passes, progress=progress)
+
+    @override
+    def ended(self, state: OnlineState) -> Status | None:
+        if state.game.numbers[kernel.DONE]:
+            return Status.GUARANTEED
+        return Status.MAX_PASSES if state.progress.n_passes >= self.n_passes else None
+
+    @override
+    def remark(self, state: OnlineState) -> str:
+        which = "mean of the iterates" if self.averages else "last iterate"
+        choice = "" if self.evaluate_every is None else ", the best that was evaluated"
+        return f"the solution is the {which} after pass {state.solution_pass}{choice}"
+
+    @override
+    def finish(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:
+        """With ``certify``, the bound of the model made of the flat plane and the plane at the solution."""
+        if not self.certify:
+            return state
+        cut = risk.cut(state.solution)
+        bundle = Bundle(reg, risk.n_params, risk.lower_bound)
+        bundle.add(cut)
+        objective = reg.value(state.solution) + cut.value
+        bound = tighter(-math.inf, bundle.minimize(0.0).lower_bound, objective)
+        count = state.progress.n_evaluations + 1
+        progress = replace(state.progress, objective=objective, lower_bound=bound, n_evaluations=count)
+        return replace(state, progress=progress)
+
+    @property
+    def averages(self) -> bool:
+        """Whether the mean of the iterates is the answer."""
+        return self.average
+
+    def new_game(self, n_params: int) -> Game:
+        """The position before the first round, at ``w = 0``."""
+        numbers = np.zeros(kernel.N_STATE)
+        numbers[kernel.SCALE] = 1.0
+        return Game(np.zeros(n_params), np.zeros(n_params), numbers, np.random.default_rng(self.seed))
+
+    def ball(self, excess: float, lam: float) -> float:
+        """The radius of S from ``R(0) - inf R``."""
+        return math.sqrt(max(excess, 1e-300) / lam)
+
+    def absorb(self, game: Game, samples: Samples, lam: float, radius: float) -> None:
+        """Play one pass over the samples, compiled."""
+        order = self._order(game.rng, samples.y.size)
+        self._prepare(game, samples.bound + lam * radius if samples.bound else 0.0, radius)
+        kernel.run_pass(
+            *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.loss,
+            self.method, lam, samples.bound == 0.0, radius if self.project else math.inf,
+            self.first_tau(game, lam, order.size), *self.phases(game, lam), self.averages,
+            game.v, game.u, game.numbers,
+        )  # fmt: skip
+
+    def _absorb_any(self, game: Game, risk: BatchedRisk, lam: float, radius: float) -> None:
+        """The same pass over any risk, one mini-batch at a time."""
+        order = self._order(game.rng, risk.n_samples)
+        self._prepare(game, 0.0, radius)
+        numbers, tau_one = game.numbers, self.first_tau(game, lam, order.size)
+        w, norm = game.last, math.sqrt(game.numbers[kernel.NORM2])
+        for first in range(0, order.size, self.batch_size):
+            a = risk.batch(order[first : first + self.batch_size]).cut(w).a
+            numbers[kernel.G] = max(numbers[kernel.G], float(np.linalg.norm(a)) + lam * norm)
+            numbers[kernel.T] += 1.0
+            t, tau_sum, R, G = numbers[[kernel.T, kernel.TAU_SUM, kernel.R, kernel.G]]
+            tau, step_size, shrink = kernel.step_sizes(self.method, lam, t, tau_sum, R, G, tau_one)
+            numbers[kernel.TAU_SUM] += tau
+            w = shrink * w - step_size * a
+            norm = float(np.linalg.norm(w))
+            if self.project and norm > radius:
+                w, norm = w * (radius / norm), radius
+            if self.averages:
+                game.u += w
+                numbers[kernel.N_SUMMED] += 1.0
+            if self._ends_phase(game, norm, lam):
+                break
+        game.move_to(w)
+
+    def _ends_phase(self, game: Game, norm: float, lam: float) -> bool:
+        """Start a new phase where the norm of w has come close to R; whether the phase has lasted long enough."""
+        growing, opening, epsilon, length_cap, length_per_r2 = self.phases(game, lam)
+        numbers = game.numbers
+        if growing and norm**2 >= kernel.near_squared(numbers[kernel.R], epsilon, lam):
+            position = [kernel.R, kernel.T, kernel.TAU_SUM]
+            r, t, tau_sum = numbers[position]
+            numbers[position] = kernel.next_phase(r, t, tau_sum, numbers[kernel.G], opening)
+            numbers[kernel.PHASES] += 1.0
+            numbers[kernel.N_SUMMED] = 0.0
+            game.u[:] = 0.0
+        elif growing and numbers[kernel.T] >= min(length_cap, length_per_r2 * numbers[kernel.R] ** 2):
+            numbers[kernel.DONE] = 1.0
+            return True
+        return False
+
+    def _order(self, rng: np.random.Generator, n: int) -> Array:
+        if self.sampling == "replacement":
+            return rng.integers(0, n, n)
+        order: Array = kernel.shuffled(n, rng.integers(0, 2**63))
+        return order
+
+    def _prepare(self, game: Game, bound: float, radius: float) -> None:
+        """Set R at the first round, raise G to what is known, and free the norm of w from rounding."""
+        numbers = game.numbers
+        if numbers[kernel.R] == 0.0:
+            numbers[kernel.R] = self.first_radius(radius)
+        numbers[kernel.G] = max(numbers[kernel.G], bound)
+        numbers[kernel.NORM2] = float(game.v @ game.v) * numbers[kernel.SCALE] ** 2
+
+    def first_radius(self, radius: float) -> float:
+        """The R of the first phase."""
+        return radius
+
+    def first_tau(self, game: Game, lam: float, n: int) -> float:
+        """tau_1, where it is chosen in advance."""
+        return 0.0
+
+    def phases(self, game: Game, lam: float) -> tuple[bool, float, float, float, float]:
+        """Whether R grows, how a phase opens, epsilon, and the two limits on the length of a phase."""
+        return False, 0.0, 0.0, math.inf, math.inf

@@ -1,0 +1,68 @@
+"""How many threads work on an array.
+
+A BLAS call on a short vector wakes its threads for longer than it computes, so a run keeps BLAS to one thread and
+gives the threads back only for the large products that earn them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+WORTH_THREADS = 1000  # rows of a large matrix: from here they are divided among threads
+LARGE = 4_000_000  # entries: from here a matrix product earns its threads
+
+
+@cache
+def _blas() -> tuple[ThreadpoolController, int]:
+    blas = ThreadpoolController().select(user_api="blas")
+    return blas, max((library["num_threads"] for library in blas.info()), default=1)
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS on one thread."""
+    limited: AbstractContextManager[Any] = _blas()[0].limit(limits=1)
+    return limited
+
+
+def all_threads(size: int) -> AbstractContextManager[Any]:
+    """BLAS on the threads it had at first, for a product with ``size`` entries."""
+    blas, n_threads = _blas()
+    return blas.limit(limits=n_threads) if size >= LARGE and n_threads > 1 else nullcontext()
+
+
+@cache
+def _workers(process: int) -> ThreadPoolExecutor:
+    """Threads of this process; a forked one would wait for its parent's for ever."""
+    return ThreadPoolExecutor(n_threads(), thread_name_prefix="undercut")
+
+
+def in_threads(work: Callable[[int], T], n: int) -> list[T]:
+    """``[work(0), ..., work(n - 1)]`` on as many threads as BLAS had at first; for work without the interpreter."""
+    if n == 1 or n_threads() == 1:
+        return [work(i) for i in range(n)]
+    return list(_workers(os.getpid()).map(work, range(n)))
+
+
+def n_threads() -> int:
+    """How many threads may work at once: as many as BLAS was given."""
+    return _blas()[1]
+
+
+def each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
+    """Call a function that releases the interpreter once for every item, on all threads."""
+    in_threads(lambda at: function(items[at]), len(items))
+
+
+def spans(function: Callable[[int, int], None], size: int) -> None:
+    """Call a function that releases the interpreter for ``range(low, high)`` that cover ``range(size)``."""
+    edges = [size * at // n_threads() for at in range(n_threads() + 1)] if size >= WORTH_THREADS else [0, size]
+    each(lambda at: function(edges[at], edges[at + 1]), range(len(edges) - 1))

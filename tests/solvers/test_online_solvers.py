@@ -1,0 +1,419 @@
+"""The online solvers through ``minimize``: what they return, when they stop, what they promise and refuse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.catalogue import ALL, Problem
+
+from undercut import L2, CuttingPlane, FunctionRisk, Hinge, LinearRisk, Status, Stop, minimize
+from undercut.errors import CapabilityError, ParameterError
+from undercut.maps.design import WithConstant, as_design
+from undercut.solvers.online import ONLINE_SOLVERS, Adaptive, OptimisticProximal, Pegasos, Proximal
+
+SOLVERS = {
+    "pegasos": Pegasos(n_passes=6),
+    "adaptive": Adaptive(n_passes=6),
+    "balance": Proximal(n_passes=6),
+    "bound": Proximal(n_passes=6, tau="bound"),
+    "optimistic": OptimisticProximal(n_passes=6),
+}
+every = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS.keys())
+OVERFLOWING = ("exponential", "poisson")  # their slopes have no bound, and grow faster than any step shrinks
+TAME = tuple(loss for loss in ALL if loss not in OVERFLOWING)
+BOUNDED_SLOPES = ("hinge", "huber_hinge", "logistic", "absolute", "epsilon_insensitive", "quantile", "huber")
+
+
+def own(loss):
+    """The same loss as a user's own, which no compiled pass knows."""
+    kind = type("Own", (type(loss),), {})
+    copy = kind.__new__(kind)
+    copy.__dict__.update(loss.__dict__)
+    return copy
+
+
+@every
+def test_the_same_seed_gives_the_same_result(solver):
+    problem = Problem("hinge")
+    first, second = (minimize(problem.risk(), problem.reg, solver) for _ in range(2))
+    np.testing.assert_array_equal(first.w, second.w)
+    assert [row.objective for row in first.trace] == [row.objective for row in second.trace]
+
+
+@every
+def test_another_seed_gives_another_result(solver):
+    problem = Problem("hinge")
+    last = replace(solver, evaluate_every=None)
+    first, second = (minimize(problem.risk(), problem.reg, replace(last, seed=seed)).w for seed in (1, 2))
+    assert not np.allclose(first, second, rtol=1e-3)
+
+
+@every
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("average", [False, True], ids=["last", "average"])
+def test_the_result_is_the_best_of_a_trace_that_never_rises(solver, loss, sparse, average):
+    problem = Problem(loss, weighted=True)
+    result = minimize(problem.risk(sparse=sparse), problem.reg, replace(solver, average=average))
+    assert result.status is Status.MAX_PASSES
+    assert [row.step for row in result.trace] == list(range(7))
+    assert [row.n_passes for row in result.trace] == list(range(7))
+    for last, now in pairwise(result.trace):
+        assert now.objective <= last.objective
+    assert result.objective == min(row.objective for row in result.trace)
+    assert result.objective == pytest.approx(problem.objective(result.w, 0.0), rel=1e-12)
+    assert result.objective >= problem.optimum().value * (1.0 - 1e-7)
+
+
+@pytest.mark.parametrize("name", ["pegasos", "adaptive", "balance", "optimistic"])  # "bound" looks ahead at n_passes
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_the_best_of_a_longer_run_is_the_best_iterate_evaluated(name, loss):
+    """Each prefix of the run, reported without evaluation, is one of the iterates."""
+    problem, solver, n_passes = Problem(loss), SOLVERS[name], 4
+    best = minimize(problem.risk(), problem.reg, replace(solver, n_passes=n_passes))
+    lasts = [
+        minimize(problem.risk(), problem.reg, replace(solver, n_passes=n, evaluate_every=None)).w
+        for n in range(1, n_passes + 1)
+    ]
+    values = [problem.objective(w, 0.0) for w in [np.zeros(problem.d), *lasts]]
+    assert best.objective == pytest.approx(min(values), rel=1e-12)
+
+
+@every
+def test_evaluating_less_often_is_the_same_run_with_fewer_rows_that_tell(solver):
+    problem = Problem("hinge")
+    each, third = (minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=k)) for k in (1, 3))
+    assert third.n_evaluations == 1 + 2
+    assert each.n_evaluations == 1 + 6
+    assert third.objective >= each.objective
+    assert third.objective == pytest.approx(problem.objective(third.w, 0.0), rel=1e-12)
+
+
+@every
+def test_without_evaluation_the_last_iterate_is_the_result(solver):
+    problem = Problem("hinge")
+    result = minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=None))
+    assert result.status is Status.MAX_PASSES
+    assert result.n_evaluations == 0
+    assert result.objective == math.inf
+    assert problem.objective(result.w, 0.0) < problem.objective(np.zeros(problem.d), 0.0)
+
+
+@every
+@pytest.mark.parametrize("evaluate_every", [None, 1, 150])
+def test_many_passes_without_a_better_objective_are_no_stall(solver, evaluate_every):
+    problem = Problem("hinge")
+    start = problem.optimum().w
+    long = replace(solver, n_passes=150, evaluate_every=evaluate_every)
+    result = minimize(problem.risk(), problem.reg, long, w0=start)
+    assert result.status is Status.MAX_PASSES
+    assert result.trace[-1].n_passes == 150
+
+
+@every
+def test_passes_too_few_to_evaluate_are_not_thrown_away(solver):
+    """The end of the run is always evaluated."""
+    problem = Problem("hinge")
+    result = minimize(problem.risk(), problem.reg, replace(solver, n_passes=2, evaluate_every=5))
+    assert result.objective < problem.objective(np.zeros(problem.d), 0.0)
+
+
+@every
+def test_the_mean_of_the_iterates_differs_from_the_last(solver):
+    problem = Problem("hinge")
+    last, mean = (
+        minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=None, average=average)).w
+        for average in (False, True)
+    )
+    assert not np.allclose(last, mean, rtol=1e-3)
+    assert problem.objective(mean, 0.0) < problem.objective(np.zeros(problem.d), 0.0)
+
+
+@every
+@pytest.mark.parametrize("lam", [1e-7, 1e-4])
+def test_the_mean_of_the_iterates_stays_in_the_ball(solver, lam):
+    problem = Problem("hinge", n=200, lam=lam)
+    result = minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=None, average=True))
+    assert np.linalg.norm(result.w) <= math.sqrt(1.0 / lam) * (1.0 + 1e-6)
+
+
+@every
+def test_sampling_with_replacement_is_another_way_to_the_same_optimum(solver):
+    problem = Problem("hinge", lam=0.5)
+    solver = replace(solver, n_passes=60)
+    results = [minimize(problem.risk(), problem.reg, replace(solver, sampling=s)) for s in ("shuffle", "replacement")]
+    assert not np.array_equal(results[0].w, results[1].w)
+    for result in results:
+        assert result.objective <= 1.05 * problem.optimum().value
+
+
+@every
+def test_iterates_stay_in_the_ball_unless_told_otherwise(solver):
+    problem = Problem("hinge", lam=1e-4)
+    inside = minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=None, n_passes=1))
+    assert np.linalg.norm(inside.w) <= 100.0 * (1.0 + 1e-9)
+
+
+@every
+@pytest.mark.parametrize("loss", TAME)
+def test_the_optimum_lies_in_the_ball(solver, loss):
+    problem = Problem(loss, weighted=True)
+    radius = solver.init(problem.risk(), problem.reg, np.zeros(problem.d)).radius
+    assert np.linalg.norm(problem.optimum().w) <= radius
+
+
+@every
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("lam", [1e-8, 1e-3, 1e3])
+def test_numbers_stay_finite_at_any_lambda(solver, loss, lam):
+    problem = Problem(loss, lam=lam)
+    result = minimize(problem.risk(), problem.reg, solver)
+    assert np.isfinite(result.w).all()
+    assert math.isfinite(result.objective)
+    assert all(math.isfinite(row.objective) for row in result.trace)
+    assert result.objective <= problem.objective(np.zeros(problem.d), 0.0) * (1.0 + 1e-12)
+
+
+@every
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("lam", [1e-8, 1e-3])
+def test_the_last_iterate_is_finite_at_any_lambda(solver, loss, lam):
+    problem = Problem(loss, lam=lam)
+    result = minimize(problem.risk(), problem.reg, replace(solver, evaluate_every=None))
+    assert np.isfinite(result.w).all()
+
+
+@pytest.mark.parametrize("loss", TAME)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_the_optimistic_method_comes_near_the_optimum(loss, sparse):
+    problem = Problem(loss, weighted=True)
+    result, optimum = minimize(problem.risk(sparse=sparse), problem.reg, OptimisticProximal()), problem.optimum().value
+    assert result.objective - optimum <= 0.02 * (problem.objective(np.zeros(problem.d), 0.0) - optimum)
+
+
+@pytest.mark.parametrize("lam", [1e-5, 1e-3, 0.1, 10.0])
+def test_the_optimistic_method_comes_near_the_optimum_at_any_lambda(lam):
+    problem = Problem("hinge", n=200, lam=lam)
+    result, optimum = minimize(problem.risk(), problem.reg, OptimisticProximal(n_passes=60)), problem.optimum().value
+    assert result.objective - optimum <= 0.05 * (1.0 - optimum)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 30])
+def test_a_constant_feature_takes_the_place_of_an_intercept(batch_size):
+    """Penalized like the others: the problem with a column of ones."""
+    problem = Problem("logistic")
+    solver = OptimisticProximal(batch_size=batch_size, n_passes=5)
+    results = [
+        minimize(LinearRisk(X, problem.y, problem.case.loss), problem.reg, solver)
+        for X in (WithConstant(as_design(problem.X)), np.column_stack([problem.X, np.ones(problem.n)]))
+    ]
+    np.testing.assert_allclose(results[0].w, results[1].w, rtol=1e-9)
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-10)
+
+
+@every
+@pytest.mark.parametrize("loss", TAME)
+def test_without_a_certificate_no_bound_is_claimed(solver, loss):
+    problem = Problem(loss)
+    result = minimize(problem.risk(), problem.reg, solver)
+    assert result.certificate == "none"
+    assert result.lower_bound == -math.inf
+
+
+@every
+@pytest.mark.parametrize("loss", TAME)
+@pytest.mark.parametrize("evaluate_every", [1, None])
+def test_a_certificate_bounds_the_optimum_from_below(solver, loss, evaluate_every):
+    problem = Problem(loss, weighted=True)
+    certified = replace(solver, certify=True, evaluate_every=evaluate_every)
+    result = minimize(problem.risk(), problem.reg, certified)
+    assert result.certificate == "global"
+    assert -math.inf < result.lower_bound <= problem.optimum().value + 1e-9
+    assert result.objective == pytest.approx(problem.objective(result.w, 0.0), rel=1e-12)
+    assert result.lower_bound >= problem.risk().lower_bound - 1e-12
+    assert (result.trace[-1].objective, result.trace[-1].lower_bound) == (result.objective, result.lower_bound)
+
+
+@pytest.mark.parametrize("loss", BOUNDED_SLOPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_guarantee_is_kept(loss, seed):
+    """Probability 0.9 each, and far more in practice."""
+    problem, epsilon = Problem(loss, lam=0.5, seed=seed), 0.1
+    solver = OptimisticProximal(epsilon=epsilon, n_passes=10**5, seed=seed, evaluate_every=None)
+    result = minimize(problem.risk(), problem.reg, solver, stop=Stop(max_seconds=20))
+    assert result.status is Status.GUARANTEED
+    assert problem.objective(result.w, 0.0) <= problem.optimum().value + epsilon
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "exponential"])
+@pytest.mark.parametrize("make", [lambda loss: loss, own], ids=["compiled", "own"])
+def test_no_guarantee_is_claimed_in_vain_where_slopes_have_no_bound(loss, make):
+    """Refusing it, or running out of passes, is honest too."""
+    problem, epsilon = Problem(loss, lam=0.5), 0.1
+    solver = OptimisticProximal(epsilon=epsilon, n_passes=20, evaluate_every=None)
+    try:
+        result = minimize(LinearRisk(problem.X, problem.y, make(problem.case.loss)), problem.reg, solver)
+    except CapabilityError:
+        return
+    near = problem.objective(result.w, 0.0) <= problem.optimum().value + epsilon
+    assert near or result.status is Status.MAX_PASSES
+
+
+@pytest.mark.parametrize("evaluate_every", [1, 7, 10**6, None])
+def test_a_guarantee_is_kept_however_often_the_objective_is_evaluated(evaluate_every):
+    problem, epsilon = Problem("hinge", lam=0.2), 0.2
+    solver = OptimisticProximal(epsilon=epsilon, delta=0.5, n_passes=10**5, evaluate_every=evaluate_every)
+    result = minimize(problem.risk(), problem.reg, solver)
+    assert result.status is Status.GUARANTEED
+    assert problem.objective(result.w, 0.0) <= problem.optimum().value + epsilon
+
+
+def test_a_guarantee_that_takes_too_long_is_not_claimed():
+    problem = Problem("hinge")
+    result = minimize(problem.risk(), problem.reg, OptimisticProximal(epsilon=1e-3, n_passes=5))
+    assert result.status is Status.MAX_PASSES
+
+
+@every
+def test_the_start_is_where_the_search_starts(solver):
+    problem = Problem("hinge")
+    start = problem.optimum().w
+    before = start.copy()
+    result = minimize(problem.risk(), problem.reg, solver, w0=start)
+    assert result.trace[0].objective == pytest.approx(problem.optimum().value, rel=1e-9)
+    assert result.objective <= problem.optimum().value * (1.0 + 1e-12)
+    np.testing.assert_array_equal(start, before)
+
+
+@every
+def test_the_driver_may_end_a_run_first(solver):
+    problem = Problem("hinge")
+    result = minimize(problem.risk(), problem.reg, solver, stop=Stop(max_passes=2))
+    assert result.status is Status.MAX_PASSES
+    assert result.n_steps == 2
+    stopped = minimize(problem.risk(), problem.reg, solver, callbacks=[lambda row: row.step == 3])
+    assert stopped.status is Status.STOPPED
+    assert stopped.n_steps == 3
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+@every
+def test_ctrl_c_inside_a_pass_keeps_the_best_so_far(solver, at):
+    problem = Problem("hinge")
+
+    class Interrupted(LinearRisk):
+        left = at
+
+        def value(self, w):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().value(w)
+
+    result = minimize(Interrupted(problem.X, problem.y, Hinge()), problem.reg, solver)
+    assert result.status is Status.STOPPED
+    assert np.isfinite(result.w).all()
+    if result.trace:
+        assert result.objective == pytest.approx(problem.objective(result.w, 0.0), rel=1e-12)
+        assert result.objective == result.trace[-1].objective
+
+
+def test_ctrl_c_inside_a_mini_batch_leaves_the_state_before_the_pass():
+    problem = Problem("hinge")
+
+    class Interrupted(LinearRisk):
+        left = 45
+
+        def batch(self, rows):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().batch(rows)
+
+    solver = Pegasos(n_passes=6)
+    result = minimize(Interrupted(problem.X, problem.y, own(Hinge())), problem.reg, solver)
+    whole = minimize(problem.risk(), problem.reg, replace(solver, n_passes=1))
+    assert result.status is Status.STOPPED
+    assert result.n_steps == 1
+    np.testing.assert_allclose(result.w, whole.w, rtol=1e-9, atol=1e-12)
+
+
+def refusal_of(risk, reg, solver):
+    with pytest.raises(CapabilityError) as refusal:
+        minimize(risk, reg, solver)
+    return str(refusal.value)
+
+
+@every
+def test_an_intercept_that_is_minimized_out_is_refused_with_a_remedy(solver):
+    problem = Problem("hinge", fit_intercept=True)
+    message = refusal_of(problem.risk(), problem.reg, solver)
+    assert f"{type(solver).__name__} needs a risk that is a mean over samples" in message
+    assert "LinearRisk is none" in message
+    assert "constant feature instead of the intercept" in message
+
+
+@every
+def test_a_function_without_samples_is_refused_with_a_remedy(solver):
+    calls = []
+    risk = FunctionRisk(lambda w: calls.append(w) or (0.0, np.zeros(2)), n_params=2)
+    message = refusal_of(risk, L2(1.0), solver)
+    assert "needs a risk that is a mean over samples" in message
+    assert "FunctionRisk is none" in message
+    assert "batch solver" in message
+    assert calls == []
+
+
+@every
+@pytest.mark.parametrize(
+    "reg", [L2(1.0, center=np.ones(5)), L2(1.0, weights=np.full(5, 2.0))], ids=["center", "weights"]
+)
+def test_a_center_or_weights_are_refused(solver, reg):
+    message = refusal_of(Problem("hinge").risk(), reg, solver)
+    assert f"{type(solver).__name__} needs L2(lam) without center and weights" in message
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda: Pegasos(n_passes=0), "`n_passes` must be at least 1; got 0"),
+        (lambda: Adaptive(batch_size=0), "`batch_size` must be at least 1; got 0"),
+        (lambda: Proximal(sampling="cyclic"), "`sampling` is 'shuffle' or 'replacement'; got 'cyclic'"),
+        (lambda: Pegasos(evaluate_every=0), "`evaluate_every` must be at least 1, or None; got 0"),
+        (lambda: Proximal(tau="best"), "`tau` is 'balance' or 'bound'; got 'best'"),
+        (lambda: Proximal(n_passes=-1), "`n_passes` must be at least 1; got -1"),
+        (lambda: OptimisticProximal(epsilon=0.0), "`epsilon` must be positive, or None; got 0.0"),
+        (lambda: OptimisticProximal(epsilon=math.nan), "`epsilon` must be positive, or None; got nan"),
+        (lambda: OptimisticProximal(delta=0.0), r"`delta` must be in \(0, 1\]; got 0.0"),
+        (lambda: OptimisticProximal(delta=1.5), r"`delta` must be in \(0, 1\]; got 1.5"),
+    ],
+)
+def test_a_setting_outside_its_domain_is_refused_with_rule_and_value(make, rule):
+    with pytest.raises(ParameterError, match=rule):
+        make()
+
+
+def test_every_online_solver_has_a_name():
+    assert {type(solver) for solver in SOLVERS.values()} == set(ONLINE_SOLVERS.values())
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.05])
+def test_an_online_start_saves_a_batch_solver_evaluations(lam):
+    problem = Problem("hinge", n=200, lam=lam)
+    online = minimize(problem.risk(), problem.reg, OptimisticProximal())
+    result = minimize(problem.risk(), problem.reg, CuttingPlane(), w0=online.w)
+    assert result.trace[0].objective == pytest.approx(online.objective, rel=1e-12)
+    assert result.lower_bound <= problem.optimum().value + 1e-9
+
+
+def test_the_result_says_which_iterate_it_is():
+    problem = Problem("hinge")
+    best = minimize(problem.risk(), problem.reg, OptimisticProximal(n_passes=7))
+    reached = next(row.step for row in best.trace if row.objective == best.objective)
+    assert f"last iterate after pass {reached}, the best that was evaluated" in best.message
+    blind = minimize(problem.risk(), problem.reg, Pegasos(n_passes=3, evaluate_every=None, average=True))
+    assert "mean of the iterates after pass 3" in blind.message

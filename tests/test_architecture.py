@@ -1,0 +1,44 @@
+"""Every room keeps to its place: heavy dependencies have one home each, whatever modules there are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "undercut"
+HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "numba": ["_jit"],
+    "sklearn": ["estimators", "cli"],
+    "matplotlib": ["plotting"],
+    "rich": ["callbacks", "cli"],
+    "typer": ["cli"],
+    "torch": ["devices"],
+    "safetensors": ["io", "estimators"],
+    "piqp": ["solvers.bundle.master"],
+    "threadpoolctl": ["threads"],
+}
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The packages that a file imports anywhere, inside functions too."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_a_heavy_dependency_has_one_home(package):
+    for file in SOURCE.rglob("*.py"):
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        if package in imports(file):
+            assert any(f"{module}.".startswith(f"{home}.") for home in HOMES[package]), f"{module} imports {package}"
+
+
+def test_every_room_says_what_it_is_for():
+    for folder in (path for path in SOURCE.rglob("*") if path.is_dir() and path.name != "__pycache__"):
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
