@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint results clean
 
 run: $(VENV)/.installed
 	$(BIN)/undercut demo
@@ -17,23 +17,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/linear.py
-	$(BIN)/python benchmarks/master.py
-	$(BIN)/python benchmarks/table1.py
-	$(BIN)/python benchmarks/figures12.py
-	$(BIN)/python benchmarks/figure3.py
-	$(BIN)/python benchmarks/bmrm_figures.py
-	$(BIN)/python benchmarks/stream.py
-	$(BIN)/python benchmarks/tables23.py
-	$(BIN)/python benchmarks/table6.py
-	$(BIN)/python benchmarks/multivariate.py
-	$(BIN)/python benchmarks/ranking.py
-	$(BIN)/python benchmarks/paths.py
-	$(BIN)/python benchmarks/hedging.py
-	$(BIN)/python benchmarks/structured.py
-	$(BIN)/python benchmarks/tables45.py
-	$(BIN)/python benchmarks/chunking.py
+# Runs every benchmark and writes its tables into benchmarks/RESULTS.md; NAMES="linear table6" runs some.
+results: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/results.py $(NAMES)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undercut needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": run make PYTHON=python3.x") if sys.version_info < (3, 11) else None'

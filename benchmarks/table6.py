@@ -8,6 +8,9 @@ out as printed for every gamma, and several random splits, whose mean and standa
     a test error below the supervised one's for every gamma up to 20;
     evaluations no more than the paper's in most rows of NRBMLS.
 
+The paper gives no tolerance for this table; its rule elsewhere is a gap of 0.1 %.  Rows are to a gap of 1 % and
+of 0.1 %.
+
 The step size of the subgradient method is the best of three by its objective, at every gamma and split.  CCCP solves
 its inner problems by ``NonconvexBundle``, as in the paper, so that evaluations count alike; the default inner solver
 has an exact line search, and counts that as one evaluation.
@@ -19,6 +22,7 @@ import argparse
 import sys
 import time
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +37,7 @@ from undercut.solvers import ClassicBundle, ConvexConcave, Subgradient
 
 LAM, N_LABELLED, SCALE = 0.01, 200, 0.25
 GAMMAS = (1, 2, 5, 10, 20, 50)
+GAPS = (1e-2, 1e-3)
 METHODS: dict[str, list[Solver]] = {
     "NRBMLS": [NonconvexBundle(line_search="greedy")],
     "NBM": [ClassicBundle()],
@@ -95,12 +100,12 @@ def split(digits: Digits, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
     return target, w0, digits.error(w0)
 
 
-def run(digits: Digits, target: np.ndarray, w0: np.ndarray, gamma: float, solvers: list[Solver]) -> Run:
+def run(digits: Digits, target: np.ndarray, w0: np.ndarray, gamma: float, solvers: list[Solver], gap: float) -> Run:
     """The solver with the lowest objective; its time and evaluations are its own."""
     risk, runs = TransductiveRisk(digits.X, target, gamma), []
     for solver in solvers:
         began = time.perf_counter()
-        result = minimize(risk, L2(LAM), solver, w0=w0, stop=Stop(gap_rel=1e-2, max_evaluations=5000))
+        result = minimize(risk, L2(LAM), solver, w0=w0, stop=Stop(gap_rel=gap, max_evaluations=5000))
         seconds = time.perf_counter() - began
         runs.append(Run(seconds, result.n_evaluations, result.objective, digits.error(result.w)))
     return min(runs, key=lambda each: each.objective)
@@ -124,15 +129,15 @@ def main() -> None:
     splits = [split(digits, seed) for seed in range(options.splits)]
     supervised = [error for _, _, error in splits]
     print(f"\n{options.splits} splits; supervised test error {spread(supervised, '.4f')} (paper: 0.0776)")
-    columns = ["gamma", "method", "seconds", "evaluations", "paper's", "objective", "paper's", "test error", "paper's"]
-    table = Table("Table 6: 3 against 8, 200 labelled, 11782 unlabelled", [*columns, "below supervised in"])
+    columns = ["gamma", "method", "gap", "seconds", "evaluations", "paper's", "objective", "paper's", "test error"]
+    table = Table("Table 6: 3 against 8, 200 labelled, 11782 unlabelled", [*columns, "paper's", "below supervised in"])
     for at, gamma in enumerate(GAMMAS):
-        for method, solvers in METHODS.items():
-            runs = [run(digits, target, w0, gamma, solvers) for target, w0, _ in splits]
+        for method, gap in product(METHODS, GAPS):
+            runs = [run(digits, target, w0, gamma, METHODS[method], gap) for target, w0, _ in splits]
             evaluations, objective, error = PAPER[method][at]
             below = sum(each.error < error for each, error in zip(runs, supervised, strict=True))
             table.row(
-                gamma, method, f"{np.mean([each.seconds for each in runs]):.2f}",
+                gamma, method, f"{gap:g}", f"{np.mean([each.seconds for each in runs]):.2f}",
                 spread([each.n_evaluations for each in runs], ".0f"), evaluations,
                 spread([each.objective for each in runs], ".3f"), objective,
                 spread([each.error for each in runs], ".4f"), error, f"{below} of {len(runs)}",
