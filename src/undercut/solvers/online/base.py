@@ -162,8 +162,8 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
             )
         if self.needs_radius and loss.infimum(np.ones(1))[0] == -math.inf:
             raise CapabilityError(
-                f"{type(self).__name__} needs a bound on |w|, which follows from the infimum of the loss; got {loss!r}, "
-                "whose `infimum` is -inf: implement it, or use Pegasos"
+                f"{type(self).__name__} needs a bound on |w|, which follows from the infimum of the loss, and that of "
+                f"{loss!r} is unknown: implement `infimum`, or use Pegasos"
             )
 
     @override
@@ -252,26 +252,30 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     def absorb(self, game: Game, samples: Samples, lam: float, radius: float) -> None:
         """Play one pass over the samples, compiled where the loss is."""
         order = self._order(game.rng, samples.y.size)
-        self._prepare(game, samples.bound, lam, radius)
+        G = samples.bound + lam * radius
+        self._prepare(game, G, lam, radius)
         if samples.slope is None:
-            self._play(game, order, samples.subgradient, samples.bound, lam, radius)
+            self._play(game, order, samples.subgradient, G, lam, radius)
             return
         kernel.run_pass(
             *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.slope,
-            self.method, lam, samples.bound == math.inf, radius if self.project else math.inf,
+            self.method, lam, math.inf == G, radius if self.project else math.inf,
             self.first_tau(game, lam, order.size), *self.phases(game, lam, radius), self.averages,
             game.v, game.u, game.numbers,
         )  # fmt: skip
 
     def _play(
-        self, game: Game, order: Array, subgradient: Subgradient, bound: float, lam: float, radius: float
+        self, game: Game, order: Array, subgradient: Subgradient, known_G: float, lam: float, radius: float
     ) -> None:
-        """The same pass one mini-batch at a time, for losses and risks that are not compiled."""
+        """The same pass one mini-batch at a time, for losses and risks that are not compiled.
+
+        An infinite ``known_G`` means that G is the largest subgradient seen so far.
+        """
         numbers, tau_one = game.numbers, self.first_tau(game, lam, order.size)
         w, norm = game.last, math.sqrt(game.numbers[kernel.NORM2])
         for first in range(0, order.size, self.batch_size):
             a = subgradient(order[first : first + self.batch_size], w)
-            if bound == math.inf:
+            if known_G == math.inf:
                 numbers[kernel.G] = max(numbers[kernel.G], float(np.linalg.norm(a)) + lam * norm)
             numbers[kernel.T] += 1.0
             t, tau_sum, R, G = numbers[[kernel.T, kernel.TAU_SUM, kernel.R, kernel.G]]
@@ -310,13 +314,13 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         order: Array = kernel.shuffled(n, rng.integers(0, 2**63))
         return order
 
-    def _prepare(self, game: Game, bound: float, lam: float, radius: float) -> None:
+    def _prepare(self, game: Game, G: float, lam: float, radius: float) -> None:
         """Set R at the first round, raise G to what is known, and free the norm of w from rounding."""
         numbers = game.numbers
         if numbers[kernel.R] == 0.0:
             self.open(game, lam, radius)
-        if bound < math.inf:
-            numbers[kernel.G] = max(numbers[kernel.G], bound + lam * radius)
+        if math.inf > G:
+            numbers[kernel.G] = max(numbers[kernel.G], G)
         numbers[kernel.NORM2] = float(game.v @ game.v) * numbers[kernel.SCALE] ** 2
 
     def open(self, game: Game, lam: float, radius: float) -> None:
