@@ -19,7 +19,8 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
-AHEAD = 8  # steps between the asking for a row and its use
+AHEAD = 3  # steps between the asking for a row and its use
+FETCHED = 256  # values of a row that are asked for; the processor itself fetches what follows in sequence
 
 
 @njit(cache=True)
@@ -108,13 +109,15 @@ def run_pass(
 @njit(cache=True)
 def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
     """Get the row that comes soon into the cache, and of a later one where it begins."""
-    start, _, offset = _row(dense, indptr, width, np.uint64(soon))
-    for line in range(0, 24, 8):
-        prefetch(values, start + np.uint64(line))
-    prefetch(columns, start - offset)
+    start, stop, _ = _row(dense, indptr, width, np.uint64(soon))
+    stop = min(stop, start + np.uint64(FETCHED))
+    for k in range(start, stop, np.uint64(8)):  # a line of the cache holds 8 doubles or 16 indices
+        prefetch(values, k)
     prefetch(y, np.uint64(soon))
     prefetch(weight, np.uint64(soon))
     if not dense:
+        for k in range(start, stop, np.uint64(16)):
+            prefetch(columns, k)
         prefetch(indptr, np.uint64(later))
 
 
