@@ -27,10 +27,12 @@ from undercut import (
     Newton,
     Poisson,
     Quantile,
+    Ramp,
     Squared,
     SquaredHinge,
 )
 from undercut.contracts import Loss, PiecewiseLinearLoss, SmoothLoss
+from undercut.losses import TransductiveHinge
 from undercut.solvers import DualAscent
 
 
@@ -167,6 +169,22 @@ LOSSES = {
             lambda y: (),
         ),
     )
+}
+
+
+class NonconvexCase(NamedTuple):
+    """A loss that no conic solver takes, and the same loss in NumPy."""
+
+    loss: Loss
+    targets: str  # "signs", or "unlabelled": signs and 0
+    formula: Callable[[Any, Any], Any]
+
+
+NONCONVEX = {
+    "ramp": NonconvexCase(Ramp(floor=-0.5), "signs", lambda y, s: np.minimum(1.5, np.maximum(0.0, 1.0 - y * s))),
+    "transductive_hinge": NonconvexCase(
+        TransductiveHinge(), "unlabelled", lambda y, s: np.maximum(0.0, 1.0 - np.where(y == 0.0, np.abs(s), y * s))
+    ),
 }
 ALL = tuple(LOSSES)
 SMOOTH = tuple(name for name, case in LOSSES.items() if case.is_smooth)

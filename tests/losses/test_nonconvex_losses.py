@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from tests.catalogue import NONCONVEX
 
 from undercut import Ramp
 from undercut.contracts import KinkedLoss, Kinks
@@ -21,12 +22,9 @@ def ramp(floor):
     return lambda y, s: np.minimum(1.0 - floor, np.maximum(0.0, 1.0 - y * s))
 
 
-def transductive(y, s):
-    return np.where(y == 0.0, np.maximum(0.0, 1.0 - np.abs(s)), np.maximum(0.0, 1.0 - y * s))
-
-
 CASES = {f"ramp{floor}": (Ramp(floor), ramp(floor), [-1.0, 1.0]) for floor in FLOORS}
-CASES["transductive"] = (TransductiveHinge(), transductive, [-1.0, 0.0, 1.0])
+TARGETS = {"signs": [-1.0, 1.0], "unlabelled": [-1.0, 0.0, 1.0]}
+CASES |= {name: (case.loss, case.formula, TARGETS[case.targets]) for name, case in NONCONVEX.items()}
 cases = pytest.mark.parametrize("name", CASES)
 
 

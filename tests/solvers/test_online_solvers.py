@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from tests.catalogue import ALL, Problem
 
-from undercut import L2, CuttingPlane, FunctionRisk, Hinge, LinearRisk, Status, Stop, minimize
+from undercut import L2, CuttingPlane, FunctionRisk, Hinge, LinearRisk, Ramp, Status, Stop, minimize
+from undercut._jit import online as kernel
 from undercut.errors import CapabilityError, ParameterError
 from undercut.maps.design import WithConstant, as_design
 from undercut.solvers.online import ONLINE_SOLVERS, Adaptive, OptimisticProximal, Pegasos, Proximal
+from undercut.solvers.online.bounds import phases_to_guarantee, rounds_by_curvature
 
 SOLVERS = {
     "pegasos": Pegasos(n_passes=6),
@@ -26,6 +28,14 @@ every = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS.keys())
 OVERFLOWING = ("exponential", "poisson")  # their slopes have no bound, and grow faster than any step shrinks
 TAME = tuple(loss for loss in ALL if loss not in OVERFLOWING)
 BOUNDED_SLOPES = ("hinge", "huber_hinge", "logistic", "absolute", "epsilon_insensitive", "quantile", "huber")
+
+
+def pairs(losses):
+    """Every solver with every loss that it takes."""
+    cases = [(name, loss) for name in SOLVERS for loss in losses if name != "bound" or loss in BOUNDED_SLOPES]
+    return pytest.mark.parametrize(
+        ("solver", "loss"), [(SOLVERS[name], loss) for name, loss in cases], ids=[f"{n}-{loss}" for n, loss in cases]
+    )
 
 
 def own(loss):
@@ -52,8 +62,7 @@ def test_another_seed_gives_another_result(solver):
     assert not np.allclose(first, second, rtol=1e-3)
 
 
-@every
-@pytest.mark.parametrize("loss", ALL)
+@pairs(ALL)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("average", [False, True], ids=["last", "average"])
 def test_the_result_is_the_best_of_a_trace_that_never_rises(solver, loss, sparse, average):
@@ -158,16 +167,14 @@ def test_iterates_stay_in_the_ball_unless_told_otherwise(solver):
     assert np.linalg.norm(inside.w) <= 100.0 * (1.0 + 1e-9)
 
 
-@every
-@pytest.mark.parametrize("loss", TAME)
+@pairs(TAME)
 def test_the_optimum_lies_in_the_ball(solver, loss):
     problem = Problem(loss, weighted=True)
     radius = solver.init(problem.risk(), problem.reg, np.zeros(problem.d)).radius
     assert np.linalg.norm(problem.optimum().w) <= radius
 
 
-@every
-@pytest.mark.parametrize("loss", ALL)
+@pairs(ALL)
 @pytest.mark.parametrize("lam", [1e-8, 1e-3, 1e3])
 def test_numbers_stay_finite_at_any_lambda(solver, loss, lam):
     problem = Problem(loss, lam=lam)
@@ -178,8 +185,7 @@ def test_numbers_stay_finite_at_any_lambda(solver, loss, lam):
     assert result.objective <= problem.objective(np.zeros(problem.d), 0.0) * (1.0 + 1e-12)
 
 
-@every
-@pytest.mark.parametrize("loss", ALL)
+@pairs(ALL)
 @pytest.mark.parametrize("lam", [1e-8, 1e-3])
 def test_the_last_iterate_is_finite_at_any_lambda(solver, loss, lam):
     problem = Problem(loss, lam=lam)
@@ -215,8 +221,7 @@ def test_a_constant_feature_takes_the_place_of_an_intercept(batch_size):
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-10)
 
 
-@every
-@pytest.mark.parametrize("loss", TAME)
+@pairs(TAME)
 def test_without_a_certificate_no_bound_is_claimed(solver, loss):
     problem = Problem(loss)
     result = minimize(problem.risk(), problem.reg, solver)
@@ -224,8 +229,7 @@ def test_without_a_certificate_no_bound_is_claimed(solver, loss):
     assert result.lower_bound == -math.inf
 
 
-@every
-@pytest.mark.parametrize("loss", TAME)
+@pairs(TAME)
 @pytest.mark.parametrize("evaluate_every", [1, None])
 def test_a_certificate_bounds_the_optimum_from_below(solver, loss, evaluate_every):
     problem = Problem(loss, weighted=True)
@@ -243,7 +247,7 @@ def test_a_certificate_bounds_the_optimum_from_below(solver, loss, evaluate_ever
 def test_a_guarantee_is_kept(loss, seed):
     """Probability 0.9 each, and far more in practice."""
     problem, epsilon = Problem(loss, lam=0.5, seed=seed), 0.1
-    solver = OptimisticProximal(epsilon=epsilon, n_passes=10**5, seed=seed, evaluate_every=None)
+    solver = OptimisticProximal(epsilon=epsilon, sampling="replacement", n_passes=10**5, seed=seed, evaluate_every=None)
     result = minimize(problem.risk(), problem.reg, solver, stop=Stop(max_seconds=20))
     assert result.status is Status.GUARANTEED
     assert problem.objective(result.w, 0.0) <= problem.optimum().value + epsilon
@@ -254,7 +258,7 @@ def test_a_guarantee_is_kept(loss, seed):
 def test_no_guarantee_is_claimed_in_vain_where_slopes_have_no_bound(loss, make):
     """Refusing it, or running out of passes, is honest too."""
     problem, epsilon = Problem(loss, lam=0.5), 0.1
-    solver = OptimisticProximal(epsilon=epsilon, n_passes=20, evaluate_every=None)
+    solver = OptimisticProximal(epsilon=epsilon, sampling="replacement", n_passes=20, evaluate_every=None)
     try:
         result = minimize(LinearRisk(problem.X, problem.y, make(problem.case.loss)), problem.reg, solver)
     except CapabilityError:
@@ -266,15 +270,54 @@ def test_no_guarantee_is_claimed_in_vain_where_slopes_have_no_bound(loss, make):
 @pytest.mark.parametrize("evaluate_every", [1, 7, 10**6, None])
 def test_a_guarantee_is_kept_however_often_the_objective_is_evaluated(evaluate_every):
     problem, epsilon = Problem("hinge", lam=0.2), 0.2
-    solver = OptimisticProximal(epsilon=epsilon, delta=0.5, n_passes=10**5, evaluate_every=evaluate_every)
+    solver = OptimisticProximal(
+        epsilon=epsilon, delta=0.5, sampling="replacement", n_passes=10**5, evaluate_every=evaluate_every
+    )
     result = minimize(problem.risk(), problem.reg, solver)
     assert result.status is Status.GUARANTEED
     assert problem.objective(result.w, 0.0) <= problem.optimum().value + epsilon
 
 
+def test_the_failures_of_all_phases_add_up_to_delta_where_the_risk_at_zero_is_large():
+    """Targets of size 1000: the ball is larger than ``1 / sqrt(lam)``, and R grows more often."""
+    problem = Problem("absolute", lam=0.5)
+    solver = OptimisticProximal(epsilon=0.1, delta=0.2, sampling="replacement")
+    lengths = {}
+    for factor in (1.0, 1000.0):
+        risk = LinearRisk(problem.X, factor * problem.y, problem.case.loss)
+        state = solver.init(risk, problem.reg, np.zeros(problem.d))
+        state.game.numbers[[kernel.G, kernel.R]] = 3.0, 1.0
+        _, _, _, length, _ = solver.phases(state.game, problem.lam, state.radius)
+        n_phases = phases_to_guarantee(0.1, state.radius, problem.lam)
+        assert length == rounds_by_curvature(0.1, 0.2 / n_phases, 3.0, problem.lam)
+        lengths[factor] = length
+    assert lengths[1000.0] > 2.0 * lengths[1.0]
+
+
+@pytest.mark.parametrize("start", [0.0, 0.1, 3.0, 1e6])
+def test_a_guaranteed_run_starts_inside_the_ball_it_hypothesizes(start):
+    """The regret bound holds for a first iterate with ``|w| < R`` only, and the ball S holds every iterate."""
+    problem = Problem("hinge", lam=0.01)
+    solver = OptimisticProximal(epsilon=0.01, sampling="replacement", n_passes=1)
+    state = solver.init(problem.risk(), problem.reg, np.full(problem.d, start))
+    assert np.linalg.norm(state.game.last) <= state.radius * (1.0 + 1e-12)
+    solver.open(state.game, problem.lam, state.radius)
+    assert np.linalg.norm(state.game.last) < state.game.numbers[kernel.R]
+    np.testing.assert_array_equal(state.game.average, state.game.last)
+
+
+def test_a_start_outside_the_ball_is_projected_but_reported_as_given():
+    problem = Problem("hinge", lam=1e-2)
+    start = np.full(problem.d, 1e6)
+    result = minimize(problem.risk(), problem.reg, Pegasos(n_passes=2, evaluate_every=None), w0=start)
+    assert np.linalg.norm(result.w) <= 10.0 * (1.0 + 1e-9)
+    state = Pegasos().init(problem.risk(), problem.reg, start)
+    assert state.progress.objective == pytest.approx(problem.objective(start, 0.0))
+
+
 def test_a_guarantee_that_takes_too_long_is_not_claimed():
     problem = Problem("hinge")
-    result = minimize(problem.risk(), problem.reg, OptimisticProximal(epsilon=1e-3, n_passes=5))
+    result = minimize(problem.risk(), problem.reg, OptimisticProximal(epsilon=1e-3, sampling="replacement", n_passes=5))
     assert result.status is Status.MAX_PASSES
 
 
@@ -325,17 +368,18 @@ def test_ctrl_c_inside_a_pass_keeps_the_best_so_far(solver, at):
 def test_ctrl_c_inside_a_mini_batch_leaves_the_state_before_the_pass():
     problem = Problem("hinge")
 
-    class Interrupted(LinearRisk):
+    class Interrupted(Hinge):
         left = 45
 
-        def batch(self, rows):
-            self.left -= 1
+        def value_slope(self, y, scores):
+            if y.size == 1:
+                type(self).left -= 1
             if self.left < 0:
                 raise KeyboardInterrupt
-            return super().batch(rows)
+            return super().value_slope(y, scores)
 
     solver = Pegasos(n_passes=6)
-    result = minimize(Interrupted(problem.X, problem.y, own(Hinge())), problem.reg, solver)
+    result = minimize(LinearRisk(problem.X, problem.y, Interrupted()), problem.reg, solver)
     whole = minimize(problem.risk(), problem.reg, replace(solver, n_passes=1))
     assert result.status is Status.STOPPED
     assert result.n_steps == 1
@@ -353,7 +397,7 @@ def test_an_intercept_that_is_minimized_out_is_refused_with_a_remedy(solver):
     problem = Problem("hinge", fit_intercept=True)
     message = refusal_of(problem.risk(), problem.reg, solver)
     assert f"{type(solver).__name__} needs a risk that is a mean over samples" in message
-    assert "LinearRisk is none" in message
+    assert "LinearRisk is not" in message
     assert "constant feature instead of the intercept" in message
 
 
@@ -363,7 +407,7 @@ def test_a_function_without_samples_is_refused_with_a_remedy(solver):
     risk = FunctionRisk(lambda w: calls.append(w) or (0.0, np.zeros(2)), n_params=2)
     message = refusal_of(risk, L2(1.0), solver)
     assert "needs a risk that is a mean over samples" in message
-    assert "FunctionRisk is none" in message
+    assert "FunctionRisk is not" in message
     assert "batch solver" in message
     assert calls == []
 
@@ -377,6 +421,84 @@ def test_a_center_or_weights_are_refused(solver, reg):
     assert f"{type(solver).__name__} needs L2(lam) without center and weights" in message
 
 
+class Counted(LinearRisk):
+    """A risk that counts its evaluations."""
+
+    evaluations = 0
+
+    def value(self, w):
+        type(self).evaluations += 1
+        return super().value(w)
+
+    def cut(self, w):
+        type(self).evaluations += 1
+        return super().cut(w)
+
+
+NEEDS_BOUND = {
+    "bound": Proximal(tau="bound"),
+    "epsilon": OptimisticProximal(epsilon=0.1, sampling="replacement"),
+}
+
+
+@pytest.mark.parametrize("solver", NEEDS_BOUND.values(), ids=NEEDS_BOUND)
+@pytest.mark.parametrize("loss", [name for name in ALL if name not in BOUNDED_SLOPES])
+@pytest.mark.parametrize("make", [lambda loss: loss, own], ids=["compiled", "own"])
+def test_unbounded_slopes_are_refused_before_the_first_pass_where_the_bound_must_be_known(solver, loss, make):
+    problem, Counted.evaluations = Problem(loss), 0
+    risk = Counted(problem.X, problem.y, make(problem.case.loss))
+    message = refusal_of(risk, problem.reg, solver)
+    assert f"{type(solver).__name__}(" in message
+    assert "loss has bounded slopes; got LinearRisk with" in message
+    assert "use a loss like Hinge" in message
+    assert Counted.evaluations == 0
+
+
+@pytest.mark.parametrize("loss", BOUNDED_SLOPES)
+def test_curvature_in_the_first_round_is_that_of_the_bound_for_ones_own_loss_too(loss):
+    """All of it in round 1, and far from the zero of Algorithm 1."""
+    problem, solver = Problem(loss, lam=1e-3), Proximal(tau="bound", n_passes=6)
+    sums = []
+    for given in (problem.case.loss, own(problem.case.loss)):
+        risk = LinearRisk(problem.X, problem.y, given)
+        state = solver.init(risk, problem.reg, np.zeros(problem.d))
+        sums.append(solver.step(risk, problem.reg, state).game.numbers[kernel.TAU_SUM])
+    assert sums[0] > 100.0 * problem.lam
+    assert sums[1] == pytest.approx(sums[0], rel=1e-12)
+
+
+class NoInfimum(Hinge):
+    """A loss whose author does not know how low it goes."""
+
+    def infimum(self, y):
+        return np.full_like(y, -np.inf)
+
+
+@pytest.mark.parametrize("solver", [Adaptive(), Proximal(), *NEEDS_BOUND.values()], ids=lambda s: type(s).__name__)
+def test_a_risk_without_a_lower_bound_is_refused_where_the_ball_must_be_known(solver):
+    """With an infinite R the balance would add no curvature at all."""
+    problem, Counted.evaluations = Problem("hinge"), 0
+    message = refusal_of(Counted(problem.X, problem.y, NoInfimum()), problem.reg, solver)
+    assert "needs a bound on |w|" in message
+    assert "implement `infimum` of the loss, or use Pegasos" in message
+    assert Counted.evaluations == 0
+
+
+@pytest.mark.parametrize("solver", [Pegasos(), OptimisticProximal()], ids=["pegasos", "optimistic"])
+def test_a_risk_without_a_lower_bound_is_played_without_projection(solver):
+    problem = Problem("hinge", lam=0.5)
+    result = minimize(LinearRisk(problem.X, problem.y, NoInfimum()), problem.reg, solver)
+    assert result.objective <= 1.1 * problem.optimum().value
+
+
+@every
+def test_a_loss_that_is_not_convex_is_refused_before_the_first_pass(solver):
+    problem, Counted.evaluations = Problem("hinge"), 0
+    message = refusal_of(Counted(problem.X, problem.y, Ramp()), problem.reg, solver)
+    assert "needs a convex risk" in message
+    assert Counted.evaluations == 0
+
+
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
@@ -388,6 +510,11 @@ def test_a_center_or_weights_are_refused(solver, reg):
         (lambda: Proximal(n_passes=-1), "`n_passes` must be at least 1; got -1"),
         (lambda: OptimisticProximal(epsilon=0.0), "`epsilon` must be positive, or None; got 0.0"),
         (lambda: OptimisticProximal(epsilon=math.nan), "`epsilon` must be positive, or None; got nan"),
+        (lambda: OptimisticProximal(epsilon=0.1), "`epsilon` needs sampling='replacement'.*; got 'shuffle'"),
+        (
+            lambda: OptimisticProximal(epsilon=0.1, sampling="replacement", project=False),
+            "`epsilon` needs project=True.*; got False",
+        ),
         (lambda: OptimisticProximal(delta=0.0), r"`delta` must be in \(0, 1\]; got 0.0"),
         (lambda: OptimisticProximal(delta=1.5), r"`delta` must be in \(0, 1\]; got 1.5"),
     ],

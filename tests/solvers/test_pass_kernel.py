@@ -12,10 +12,10 @@ from tests.catalogue import ALL, LOSSES, Problem
 
 from undercut import Absolute, EpsilonInsensitive, Exponential, Hinge, LinearRisk, Poisson, Squared
 from undercut._jit import online as kernel, pointwise
+from undercut.losses import compiled_slope
 from undercut.maps.design import WithConstant, as_design
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
 from undercut.solvers.online.base import Game
-from undercut.solvers.online.compiled import compiled_loss
 
 METHODS = {
     "pegasos": kernel.PEGASOS,
@@ -114,8 +114,10 @@ class Player:
             self.iterates = []
             if rules.opening:
                 self.tau_sum = min(self.tau_sum / math.sqrt(2.0), rules.opening * self.G / self.R)
-            else:
-                self.t, self.tau_sum = 0, 0.0
+                return False
+            while np.linalg.norm(self.w) >= self.R - math.sqrt(2.0 * rules.epsilon / rules.lam):
+                self.R *= math.sqrt(2.0)
+            self.t, self.tau_sum, self.iterates = 0, 0.0, [self.w]
             return False
         self.done = self.t >= min(rules.length_cap, rules.length_per_r2 * self.R**2)
         return self.done
@@ -130,11 +132,10 @@ def new_game(w, R):
 
 
 def compiled_pass(game, design, y, weight, order, loss, rules, *, averaging=True):
-    kind, setting, _ = compiled_loss(loss)
     kernel.run_pass(
-        *design.rows(), y, weight, order, rules.batch, kind, setting, METHODS[rules.method], rules.lam, rules.learning,
-        rules.radius, rules.tau_one, rules.growing, rules.opening, rules.epsilon, rules.length_cap, rules.length_per_r2,
-        averaging, game.v, game.u, game.numbers,
+        *design.rows(), y, weight, order, rules.batch, *compiled_slope(loss), METHODS[rules.method], rules.lam,
+        rules.learning, rules.radius, rules.tau_one, rules.growing, rules.opening, rules.epsilon, rules.length_cap,
+        rules.length_per_r2, averaging, game.v, game.u, game.numbers,
     )  # fmt: skip
 
 
@@ -186,13 +187,13 @@ def few_rounds_of(rng, n, batch, n_passes):
 @pytest.mark.parametrize("loss", ALL)
 def test_a_compiled_slope_is_the_slope_of_the_loss(loss):
     case = LOSSES[loss]
-    kind, setting, lipschitz = compiled_loss(case.loss)
+    number, setting = compiled_slope(case.loss)
     rng = np.random.default_rng(0)
     y = case.draw_targets(rng, 60)
     scores = 4.0 * rng.standard_normal(60)
-    slopes = np.array([pointwise.slope(kind, setting, a, s) for a, s in zip(y, scores, strict=True)])
+    slopes = np.array([pointwise.slope(number, setting, a, s) for a, s in zip(y, scores, strict=True)])
     np.testing.assert_allclose(slopes, case.loss.value_slope(y, scores)[1], rtol=1e-14, atol=1e-15)
-    assert (np.abs(slopes) <= lipschitz).all()
+    assert (np.abs(slopes) <= case.loss.lipschitz).all()
 
 
 @pytest.mark.parametrize("loss", ALL)
@@ -200,24 +201,29 @@ def test_a_compiled_slope_is_the_slope_of_the_loss(loss):
 def test_a_compiled_slope_is_a_subgradient_everywhere_kinks_included(loss, target):
     case = LOSSES[loss]
     y = target if case.targets != "counts" else target + 1.0
-    kind, setting, _ = compiled_loss(case.loss)
+    number, setting = compiled_slope(case.loss)
     others = np.linspace(-5.0, 5.0, 201)
     for s in (*case.kinks(y), y, -y, 0.0, 0.3):
-        plane = case.formula(y, s) + pointwise.slope(kind, setting, y, s) * (others - s)
+        plane = case.formula(y, s) + pointwise.slope(number, setting, y, s) * (others - s)
         assert (case.formula(y, others) >= plane - 1e-12).all()
 
 
 @pytest.mark.parametrize("loss", [Exponential(), Poisson()])
 @pytest.mark.parametrize("score", [-1e6, -800.0, 800.0, 1e6])
 def test_a_slope_that_overflows_stays_finite(loss, score):
-    kind, setting, _ = compiled_loss(loss)
-    assert math.isfinite(pointwise.slope(kind, setting, 1.0, score))
+    number, setting = compiled_slope(loss)
+    assert math.isfinite(pointwise.slope(number, setting, 1.0, score))
+
+
+@pytest.mark.parametrize("number", [-1, 11, 99])
+def test_a_number_that_no_loss_has_gives_no_slope(number):
+    assert math.isnan(pointwise.slope(number, 0.0, 1.0, 0.5))
 
 
 def test_a_tube_of_width_zero_is_the_absolute_loss():
-    tube, plain = compiled_loss(EpsilonInsensitive(epsilon=0.0)), compiled_loss(Absolute())
+    tube, plain = compiled_slope(EpsilonInsensitive(epsilon=0.0)), compiled_slope(Absolute())
     for s in (-1.0, 0.5, 2.0):
-        assert pointwise.slope(*tube[:2], 0.5, s) == pointwise.slope(*plain[:2], 0.5, s)
+        assert pointwise.slope(*tube, 0.5, s) == pointwise.slope(*plain, 0.5, s)
 
 
 @pytest.mark.parametrize("loss", ALL)
@@ -393,8 +399,8 @@ class OwnSquared(Squared):
 @pytest.mark.parametrize("loss", [Hinge, Squared])
 def test_only_the_losses_themselves_are_compiled(loss):
     own = {Hinge: OwnHinge, Squared: OwnSquared}[loss]
-    assert compiled_loss(loss()) is not None
-    assert compiled_loss(own()) is None
+    assert compiled_slope(loss()) is not None
+    assert compiled_slope(own()) is None
 
 
 def both_paths(problem, own, solver, n_passes=3):
@@ -403,7 +409,7 @@ def both_paths(problem, own, solver, n_passes=3):
     for loss in (problem.case.loss, own):
         risk = LinearRisk(problem.X, problem.y, loss, problem.sample_weight)
         state = solver.init(risk, problem.reg, np.full(problem.d, 0.1))
-        assert (state.samples is None) is (loss is own)
+        assert (state.samples.slope is None) is (loss is own)
         for _ in range(n_passes):
             state = solver.step(risk, problem.reg, state)
         games.append(state.game)

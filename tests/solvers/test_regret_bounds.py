@@ -16,6 +16,7 @@ from undercut.solvers.online import Adaptive, Pegasos, Proximal
 from undercut.solvers.online.base import Samples
 from undercut.solvers.online.bounds import (
     balanced_bound,
+    phases_to_guarantee,
     proximal_bound,
     rounds_by_curvature,
     rounds_to_guarantee,
@@ -99,7 +100,7 @@ def test_algorithm_2_never_regrets_more_than_corollary_1_and_theorem_1_allow(los
         assert (played.tau > 0.0).all()
 
 
-@games
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "epsilon_insensitive", "absolute", "quantile"])  # known G
 @lambdas
 @adversaries
 def test_a_single_tau_never_regrets_more_than_theorem_2_allows(loss, lam, adversary):
@@ -217,3 +218,19 @@ def test_the_rounds_by_curvature_are_the_first_to_suffice(epsilon, G, lam):
     assert T == int(T) >= 1
     assert left(T) <= epsilon
     assert T == 1 or left(T - 2.0 - 1e-9 * T if T > 3 else 1.0) > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 0.49, 5.0])
+@pytest.mark.parametrize("radius", [0.01, 0.7, 1.0, 32.0, 1e4])
+@pytest.mark.parametrize("lam", [1e-6, 2.0**-10, 0.3, 10.0])
+def test_the_phases_are_as_many_as_an_iterate_on_the_sphere_can_cause(epsilon, radius, lam):
+    R, count = min(1.0, radius), 1
+    while radius >= R - math.sqrt(2.0 * epsilon / lam):
+        R, count = math.sqrt(2.0) * R, count + 1
+    assert count <= phases_to_guarantee(epsilon, radius, lam) <= count + 1
+
+
+@pytest.mark.parametrize("power", [2, 7, 20])
+def test_in_the_ball_of_the_paper_the_phases_are_those_of_algorithm_3(power):
+    lam = 2.0**-power
+    assert phases_to_guarantee(0.499, 1.0 / math.sqrt(lam), lam) == 3 + power

@@ -19,7 +19,8 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
-AHEAD = 8  # steps between the asking for a row and its use
+AHEAD = 3  # steps between the asking for a row and its use
+FETCHED = 256  # values of a row that are asked for; the processor itself fetches what follows in sequence
 
 
 @njit(cache=True)
@@ -92,12 +93,12 @@ def run_pass(
             n_summed += 1.0
         if growing:
             if norm2 >= near2:
-                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening)
+                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2)
                 near2 = near_squared(r, epsilon, lam)
                 state[PHASES] += 1.0
                 if averaging:
                     u[:] = 0.0
-                    weight_v, n_summed = 0.0, 0.0
+                    weight_v, n_summed = (scale, 1.0) if opening == 0.0 else (0.0, 0.0)
             elif t >= min(length_cap, length_per_r2 * r * r):
                 state[DONE] = 1.0
                 break
@@ -108,13 +109,15 @@ def run_pass(
 @njit(cache=True)
 def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
     """Get the row that comes soon into the cache, and of a later one where it begins."""
-    start, _, offset = _row(dense, indptr, width, np.uint64(soon))
-    for line in range(0, 24, 8):
-        prefetch(values, start + np.uint64(line))
-    prefetch(columns, start - offset)
+    start, stop, _ = _row(dense, indptr, width, np.uint64(soon))
+    stop = min(stop, start + np.uint64(FETCHED))
+    for k in range(start, stop, np.uint64(8)):  # a line of the cache holds 8 doubles or 16 indices
+        prefetch(values, k)
     prefetch(y, np.uint64(soon))
     prefetch(weight, np.uint64(soon))
     if not dense:
+        for k in range(start, stop, np.uint64(16)):
+            prefetch(columns, k)
         prefetch(indptr, np.uint64(later))
 
 
@@ -154,14 +157,17 @@ def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
 
 
 @njit(cache=True)
-def next_phase(r, t, tau_sum, g, opening):
+def next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2):
     """(R, t, tau_{1:t}) at the start of a phase: as printed with ``opening = 0``.
 
-    There t and tau start from zero, and the first steps, 2 R long, throw w out of ball after ball.  Else t goes on, and
-    the curvature is what a larger R would have gathered, but lets the first step go ``R / opening`` far.
+    There t and tau start from zero, and R grows until w is well inside its ball, as the regret bound requires of the
+    first iterate; the first steps, 2 R long, throw w out of ball after ball.  Else t goes on, and the curvature is what
+    a larger R would have gathered, but lets the first step go ``R / opening`` far.
     """
     r *= math.sqrt(2.0)
     if opening == 0.0:
+        while norm2 >= near_squared(r, epsilon, lam):
+            r *= math.sqrt(2.0)
         return r, 0.0, 0.0
     return r, t, min(tau_sum / math.sqrt(2.0), opening * g / r)
 

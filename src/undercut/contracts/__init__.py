@@ -2,13 +2,16 @@
 
 from undercut.contracts.design import Design, LinearMap, Rows
 from undercut.contracts.loss import (
+    CompiledSlope,
     KinkedLoss,
     Kinks,
     Loss,
+    MarginLoss,
     Motion,
     MulticlassLoss,
     Pieces,
     PiecewiseLinearLoss,
+    RegressionLoss,
     SmoothLoss,
 )
 from undercut.contracts.regularizer import DifferentiableRegularizer, QuadraticRegularizer, Regularizer, Tilted
@@ -28,6 +31,7 @@ from undercut.contracts.structured import Features, Labeling, Rescaling, Structu
 
 __all__ = [
     "BatchedRisk",
+    "CompiledSlope",
     "Cut",
     "Design",
     "DifferentiableRegularizer",
@@ -41,12 +45,14 @@ __all__ = [
     "LinearMap",
     "Loss",
     "MajorizedRisk",
+    "MarginLoss",
     "MinorizedRisk",
     "Motion",
     "MulticlassLoss",
     "Pieces",
     "PiecewiseLinearLoss",
     "QuadraticRegularizer",
+    "RegressionLoss",
     "Regularizer",
     "Rescaling",
     "Risk",

@@ -181,6 +181,9 @@ class OnlineModel(LinearModel):
 
 
 def _excess_at_zero(loss: Any, y: FloatArray, weight: FloatArray) -> float:
-    """``sum_i weight_i (l(y_i, 0) - inf l(y_i, .))``."""
-    value = loss.value_slope(y, np.zeros_like(y))[0] - loss.infimum(y)
+    """``sum_i weight_i (l(y_i, 0) - inf l(y_i, .))``; infinity where an infimum is unknown."""
+    infimum = loss.infimum(y)
+    if not np.isfinite(infimum).all():
+        return math.inf
+    value = loss.value_slope(y, np.zeros_like(y))[0] - infimum
     return float(weight @ np.where(np.isfinite(value), value, 0.0)) or math.ulp(1.0)
