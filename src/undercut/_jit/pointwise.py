@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from undercut._jit.compile import njit
 
 (
     HINGE,
