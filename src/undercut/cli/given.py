@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS
+from undercut.cli.options import OPTIONS, named
 from undercut.errors import ParameterError
-
-BY_NAME = {option.name: option for option in OPTIONS}
 
 
 class Given(dict[str, Any]):
@@ -23,10 +21,10 @@ class Given(dict[str, Any]):
     @classmethod
     def read(cls, typed: Mapping[str, Any]) -> Given:
         """The values as their parameters take them; ``ParameterError`` for one that does not exist."""
-        return cls({name: BY_NAME[name].read(value) for name, value in typed.items() if value is not None})
+        return cls({name: named(name).read(value) for name, value in typed.items() if value is not None})
 
     def __missing__(self, name: str) -> Any:
-        return BY_NAME[name].default
+        return named(name).default
 
     def options(self) -> Iterator[tuple[Option, Any]]:
         """What was typed, in the order of the table."""
@@ -39,7 +37,9 @@ class Given(dict[str, Any]):
                 raise option.refusal("is not for --online", value)
             for other in option.excludes:
                 if other in self:
-                    raise ParameterError(f"{_flag(other)} and {option.flag()} exclude each other: give one of them")
+                    raise ParameterError(
+                        f"{named(other).flag()} and {option.flag()} exclude each other: give one of them"
+                    )
             if option.needs and not any(self._meets(*need) for need in option.needs.items()):
                 raise option.refusal(f"needs {_alternatives(option.needs)}", value)
 
@@ -53,10 +53,6 @@ class Given(dict[str, Any]):
         return name in self and (not values or self[name] in values)
 
 
-def _flag(name: str) -> str:
-    return BY_NAME[name].flag()
-
-
 def _alternatives(needs: Mapping[str, tuple[str, ...]]) -> str:
     """``--kernel or --unlabelled``, ``--kernel poly or sigmoid``."""
-    return " or ".join(f"{_flag(name)} {' or '.join(values)}".rstrip() for name, values in needs.items())
+    return " or ".join(f"{named(name).flag()} {' or '.join(values)}".rstrip() for name, values in needs.items())

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from undercut.cli.given import BY_NAME, Given
-from undercut.cli.options import OPTIONS
+from undercut.cli.given import Given
+from undercut.cli.options import OPTIONS, named
 from undercut.cli.report import labels
 from undercut.errors import ParameterError
 from undercut.estimators import (
@@ -58,7 +58,7 @@ class Model:
 
     def label(self, loss: str = "") -> str:
         """What the user typed to choose it: ``--kernel``, ``--task sequence``, ``--loss squared``."""
-        option = BY_NAME[self.option]
+        option = named(self.option)
         value = loss if self.option == "loss" else " ".join(option.choices)
         return f"{option.flag()} {value}".rstrip()
 

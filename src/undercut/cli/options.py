@@ -1,8 +1,8 @@
 """The options of ``undercut train``, one record each.
 
-Everything about an option follows from its record: the flag and the help panel (``signature``), the combinations that
-are refused before any data are read (``check``), the parameter of the estimator it sets and the estimators that are
-without it (``cli.models``).  Adding an option is adding a record.
+Everything about an option follows from its record: the flag and the help panel (``cli.signature``), the combinations
+that are refused before any data are read (``cli.given``), the parameter that it sets and the estimators without that
+parameter, for which it is refused (``cli.models``).  Adding an option is adding a record.
 """
 
 from __future__ import annotations
@@ -87,3 +87,8 @@ OPTIONS = [
     Option("trace", OUTPUT, "Write one JSON line per step to this file", type=Path),
     Option("quiet", OUTPUT, "Print nothing but errors", type=bool, flags=("--quiet", "-q"), online=True),
 ]  # fmt: skip
+
+
+def named(name: str) -> Option:
+    """The record of an option."""
+    return next(option for option in OPTIONS if option.name == name)
