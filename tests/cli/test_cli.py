@@ -108,7 +108,7 @@ def test_ending_early_exits_with_3_and_start_continues(cancer, undercut, tmp_pat
         (["--lamda", "1"], 2, "No such option"),
         (["--solver", "bundle"], 2, "solver"),
         (["--class-weight", "even"], 2, "--class-weight must be balanced"),
-        (["--loss", "squared", "--class-weight", "balanced"], 2, "--class-weight is not for LinearRegressor"),
+        (["--loss", "squared", "--class-weight", "balanced"], 2, "--class-weight is not for --loss squared"),
         (["--passes", "3"], 2, "--passes needs --online"),
         (["--classes", "1,2"], 2, "--classes needs --online"),
         (["--start", "none.uc"], 1, "none.uc"),

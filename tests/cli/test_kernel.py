@@ -68,7 +68,7 @@ def test_a_run_continues_from_a_model(cancer, undercut, tmp_path):
         (("--kernel", "rbf", "--gamma", "much"), "Got 'much'"),
         (("--kernel", "rbf", "--solver", "newton"), "Got 'newton'"),
         (("--kernel", "rbf", "--loss", "logistic"), "--loss and --kernel exclude each other"),
-        (("--kernel", "rbf", "--penalty", "l1"), "--penalty is not for KernelClassifier"),
+        (("--kernel", "rbf", "--penalty", "l1"), "--penalty is not for --kernel"),
         (("--kernel", "rbf", "--online"), "--kernel is not for --online"),
         (("--kernel", "rbf", "--degree", 2), "--degree needs --kernel poly"),
         (("--penalty", "l2", "--l1-ratio", 0.5), "--l1-ratio needs --penalty elasticnet"),

@@ -74,7 +74,7 @@ def test_a_fit_goes_on_from_a_saved_one(files, undercut):
     [
         (("--gamma", 2), "--gamma needs --kernel or --unlabelled"),
         (("--balance", "labelled"), "--balance needs --unlabelled"),
-        (("--unlabelled", "more.svm", "--loss", "ramp"), "goes with the hinge loss"),
+        (("--unlabelled", "more.svm", "--loss", "ramp"), "--loss must be hinge with --unlabelled"),
         (("--unlabelled", "more.svm", "--gamma", -1), "'gamma'"),
         (("--unlabelled", "more.svm", "--balance", "half"), "--balance must be labelled, none, or a number"),
         (("--unlabelled", "more.svm", "--balance", 1.5), "'balance'"),

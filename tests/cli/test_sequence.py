@@ -131,7 +131,7 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
         (("--task", "sequence", "--template", "wrod[0]"), "a template looks at word, pos"),
         (("--task", "sequence", "--template", "word[0"), "made of parts like word[-1]"),
         (("--task", "sequence", "--kernel", "rbf"), "--kernel is not for --task sequence"),
-        (("--task", "sequence", "--penalty", "l1"), "--penalty is not for SequenceLabeler"),
+        (("--task", "sequence", "--penalty", "l1"), "--penalty is not for --task sequence"),
         (("--task", "sequence", "--folds", "0-7"), "--folds is for letter.data"),
         (("--task", "sequence", "--online"), "--task is not for --online"),
         (("--template", "window"), "--template needs --task sequence"),

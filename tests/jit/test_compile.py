@@ -1,0 +1,52 @@
+"""Compiled functions work where no compiled code can be stored."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import undercut
+
+SOURCE = Path(undercut.__file__).parent
+FIT = """
+from undercut import LinearClassifier
+print(LinearClassifier().fit([[-1.0], [1.0]], [0, 1]).predict([[3.0]]).tolist())
+"""
+
+
+@pytest.fixture
+def unwritable(tmp_path):
+    """A copy of the package where files stand in the places of all cache folders, which binds root as well."""
+    package = tmp_path / "site" / "undercut"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "_jit" / "__pycache__").write_text("")
+    (tmp_path / "home").write_text("")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "XDG"))}
+    return kept | {"PYTHONPATH": str(package.parent), "HOME": str(tmp_path / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_without_a_writable_cache_folder_a_fit_gives_one_warning_and_its_result(unwritable):
+    done = subprocess.run([sys.executable, "-c", FIT], env=unwritable, capture_output=True, text=True)
+    assert done.stdout == "[1]\n", done.stderr
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "set NUMBA_CACHE_DIR" in done.stderr
+
+
+def test_the_command_line_warns_in_one_line(unwritable, tmp_path):
+    (tmp_path / "x.svm").write_text("1 1:1\n-1 1:-1\n")
+    command = [sys.executable, "-m", "undercut", "train", str(tmp_path / "x.svm"), "-o", str(tmp_path / "m.uc"), "-q"]
+    done = subprocess.run(command, env=unwritable, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("undercut: warning: no cache folder is writable")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_compiled_function_has_this_decorator():
+    for file in (SOURCE / "_jit").glob("*.py"):
+        if file.name != "compile.py":
+            assert "from numba import njit" not in file.read_text(encoding="utf-8"), file.name
