@@ -1,6 +1,9 @@
-"""Every contract that a user may implement: risks, losses, regularizers, solvers, designs and structured models."""
+"""Every contract that a user may implement: risks, losses, regularizers, solvers, designs and structured models.
 
-from undercut.contracts.design import Design, LinearMap, Rows
+``docs/contracts.md`` tells which one to choose.  Each has an example that the tests run.
+"""
+
+from undercut.contracts.design import BlockDesign, Design, RowDesign, Rows, StoredDesign, WeightedGramDesign
 from undercut.contracts.loss import (
     KinkedLoss,
     Kinks,
@@ -11,7 +14,13 @@ from undercut.contracts.loss import (
     PiecewiseLinearLoss,
     SmoothLoss,
 )
-from undercut.contracts.regularizer import DifferentiableRegularizer, QuadraticRegularizer, Regularizer, Tilted
+from undercut.contracts.regularizer import (
+    DifferentiableRegularizer,
+    ProximalRegularizer,
+    QuadraticRegularizer,
+    Regularizer,
+    Tilted,
+)
 from undercut.contracts.risk import (
     BatchedRisk,
     Cut,
@@ -28,6 +37,7 @@ from undercut.contracts.structured import Features, Labeling, Rescaling, Structu
 
 __all__ = [
     "BatchedRisk",
+    "BlockDesign",
     "Cut",
     "Design",
     "DifferentiableRegularizer",
@@ -38,7 +48,6 @@ __all__ = [
     "Labeling",
     "Line",
     "LineRisk",
-    "LinearMap",
     "Loss",
     "MajorizedRisk",
     "MinorizedRisk",
@@ -46,16 +55,20 @@ __all__ = [
     "MulticlassLoss",
     "Pieces",
     "PiecewiseLinearLoss",
+    "ProximalRegularizer",
     "QuadraticRegularizer",
     "Regularizer",
     "Rescaling",
     "Risk",
+    "RowDesign",
     "Rows",
     "ScoreFunction",
     "SmoothLoss",
     "SmoothRisk",
     "Solver",
     "State",
+    "StoredDesign",
     "StructuredModel",
     "Tilted",
+    "WeightedGramDesign",
 ]

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from undercut.contracts.regularizer import QuadraticRegularizer, Regularizer
+from undercut.contracts.regularizer import ProximalRegularizer, QuadraticRegularizer, Regularizer
 from undercut.contracts.risk import LineRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
@@ -76,13 +76,13 @@ class Solver(ABC, Generic[S, K, G]):
                 f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
                 "use CuttingPlane"
             )
-        if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
+        if self.needs_smooth and not isinstance(risk, SmoothRisk):
             raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
         if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(
                 f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
             )
-        if reg.strong_convexity <= 0.0 and not reg.is_proximal:
+        if reg.strong_convexity <= 0.0 and not isinstance(reg, ProximalRegularizer):
             raise CapabilityError(
                 f"{solver} needs a regularizer that is strongly convex or knows its proximal form, and {penalty} is "
                 "neither: implement `near`"

@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import online as kernel
-from undercut.contracts import BatchedRisk, Design, Loss, Regularizer, Risk, Rows, Solver
+from undercut.contracts import BatchedRisk, Loss, Regularizer, Risk, Rows, Solver, StoredDesign
 from undercut.errors import CapabilityError, require
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
@@ -70,7 +70,7 @@ class Samples(NamedTuple):
     bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, 0 where slopes have no bound L
 
     @classmethod
-    def of(cls, design: Design, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
+    def of(cls, design: StoredDesign, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
         """The samples of a linear risk whose loss is compiled."""
         kind, setting, lipschitz = compiled_loss(loss) or (-1, 0.0, math.inf)
         rows, bound = design.rows(), 0.0
@@ -125,7 +125,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
         name = type(self).__name__
-        if not (isinstance(risk, BatchedRisk) and risk.is_batched):
+        if not isinstance(risk, BatchedRisk):
             raise CapabilityError(
                 f"{name} needs a risk that is a mean over samples, and {type(risk).__name__} is none as it is: use a "
                 "batch solver, or a constant feature instead of the intercept that is minimized out"
@@ -140,8 +140,9 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
         radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
         samples = None
-        if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None:
-            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
+        design = risk.design if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None else None
+        if isinstance(risk, LinearRisk) and isinstance(design, StoredDesign):
+            samples = Samples.of(design, risk.y, risk.n_samples * risk.weight, risk.loss)
         return OnlineState(
             game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
         )
