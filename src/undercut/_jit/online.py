@@ -92,12 +92,12 @@ def run_pass(
             n_summed += 1.0
         if growing:
             if norm2 >= near2:
-                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening)
+                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2)
                 near2 = near_squared(r, epsilon, lam)
                 state[PHASES] += 1.0
                 if averaging:
                     u[:] = 0.0
-                    weight_v, n_summed = 0.0, 0.0
+                    weight_v, n_summed = (scale, 1.0) if opening == 0.0 else (0.0, 0.0)
             elif t >= min(length_cap, length_per_r2 * r * r):
                 state[DONE] = 1.0
                 break
@@ -154,14 +154,17 @@ def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
 
 
 @njit(cache=True)
-def next_phase(r, t, tau_sum, g, opening):
+def next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2):
     """(R, t, tau_{1:t}) at the start of a phase: as printed with ``opening = 0``.
 
-    There t and tau start from zero, and the first steps, 2 R long, throw w out of ball after ball.  Else t goes on, and
-    the curvature is what a larger R would have gathered, but lets the first step go ``R / opening`` far.
+    There t and tau start from zero, and R grows until w is well inside its ball, as the regret bound requires of the
+    first iterate; the first steps, 2 R long, throw w out of ball after ball.  Else t goes on, and the curvature is what
+    a larger R would have gathered, but lets the first step go ``R / opening`` far.
     """
     r *= math.sqrt(2.0)
     if opening == 0.0:
+        while norm2 >= near_squared(r, epsilon, lam):
+            r *= math.sqrt(2.0)
         return r, 0.0, 0.0
     return r, t, min(tau_sum / math.sqrt(2.0), opening * g / r)
 

@@ -5,13 +5,16 @@
 
 from undercut.contracts.design import BlockDesign, Design, RowDesign, Rows, StoredDesign, WeightedGramDesign
 from undercut.contracts.loss import (
+    CompiledSlope,
     KinkedLoss,
     Kinks,
     Loss,
+    MarginLoss,
     Motion,
     MulticlassLoss,
     Pieces,
     PiecewiseLinearLoss,
+    RegressionLoss,
     SmoothLoss,
 )
 from undercut.contracts.regularizer import (
@@ -38,6 +41,7 @@ from undercut.contracts.structured import Features, Labeling, Rescaling, Structu
 __all__ = [
     "BatchedRisk",
     "BlockDesign",
+    "CompiledSlope",
     "Cut",
     "Design",
     "DifferentiableRegularizer",
@@ -50,6 +54,7 @@ __all__ = [
     "LineRisk",
     "Loss",
     "MajorizedRisk",
+    "MarginLoss",
     "MinorizedRisk",
     "Motion",
     "MulticlassLoss",
@@ -57,6 +62,7 @@ __all__ = [
     "PiecewiseLinearLoss",
     "ProximalRegularizer",
     "QuadraticRegularizer",
+    "RegressionLoss",
     "Regularizer",
     "Rescaling",
     "Risk",

@@ -1,11 +1,13 @@
 """What a pointwise loss answers about itself.
 
-A loss is a function of the score s = <w, x> + b of one sample with target y.  A loss that is also a
-``SmoothLoss`` or a ``PiecewiseLinearLoss`` gets a faster exact line search and intercept.
+A loss is a function of the score s = <w, x> + b of one sample with target y.  A ``MarginLoss`` has targets -1 and +1, a
+``RegressionLoss`` finite numbers.  A loss that is also a ``SmoothLoss`` or a ``PiecewiseLinearLoss`` gets a faster
+exact line search and intercept.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -13,13 +15,34 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import piecewise
+from undercut.errors import DataError
 from undercut.types import Array, FloatArray
+
+
+class CompiledSlope(NamedTuple):
+    """How the compiled loops compute the slope of a loss: its number in ``_jit.pointwise``, and its one setting."""
+
+    number: int
+    setting: float = 0.0
 
 
 class Loss(ABC):
     """``l(y, s)``, convex in s unless ``is_convex`` says otherwise."""
 
     is_convex: ClassVar[bool] = True
+
+    @property
+    def lipschitz(self) -> float:
+        """A bound on ``|slope|`` for all targets and scores; infinity where there is none or it is unknown."""
+        return math.inf
+
+    @property
+    def compiled_slope(self) -> CompiledSlope | None:
+        """The slope in compiled loops; ``None`` where loops must call ``value_slope``.
+
+        Only losses registered in ``undercut.losses`` are asked: a subclass may define another ``value_slope``.
+        """
+        return None
 
     @abstractmethod
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -36,6 +59,26 @@ class Loss(ABC):
     def predict(self, scores: FloatArray) -> FloatArray:
         """The prediction a score stands for: the score itself, or the mean it parametrizes."""
         return scores
+
+
+class MarginLoss(Loss):
+    """A loss ``l(y s)`` for classification: targets are -1 and +1."""
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        wrong = np.flatnonzero(np.abs(y) != 1.0)
+        if wrong.size:
+            raise DataError(f"targets must be -1 or +1; got {y[wrong[0]]} at sample {wrong[0]}")
+
+
+class RegressionLoss(Loss):
+    """A loss for regression: targets are finite numbers."""
+
+    @override
+    def check_target(self, y: FloatArray) -> None:
+        wrong = np.flatnonzero(~np.isfinite(y))
+        if wrong.size:
+            raise DataError(f"targets must be finite; got {y[wrong[0]]} at sample {wrong[0]}")
 
 
 class SmoothLoss(Loss):

@@ -14,12 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.contracts import Loss, MulticlassLoss, Regularizer, Solver
+from undercut.contracts import Loss, MarginLoss, MulticlassLoss, Regularizer, Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import penalties
 from undercut.estimators.linear_model import Fit, LinearModel
 from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
-from undercut.losses import CrammerSinger, Exponential, Hinge, HuberHinge, Logistic, Ramp, Softmax, SquaredHinge
+from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.trace import Status
 from undercut.types import Array, FloatArray
@@ -32,13 +32,7 @@ def _has_probabilities(model: Any) -> bool:
 class ClassifierBase(ClassifierMixin, LinearModel):
     """Labels, class weights, one problem per class against the rest, and predictions."""
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {
-        "hinge": Hinge,
-        "squared_hinge": SquaredHinge,
-        "huber_hinge": HuberHinge,
-        "logistic": Logistic,
-        "exponential": Exponential,
-    }
+    _losses: ClassVar[dict[str, type[Loss]]] = of_kind(MarginLoss)
 
     def _fit_one_against_rest(self, X: Any, y: Any, sample_weight: Any, solve: Callable[..., Fit]) -> Any:
         """Fit every class against the rest with ``solve(X, target, weight, w0, title, brief)``."""
@@ -192,7 +186,6 @@ class LinearClassifier(SparseCoefMixin, ClassifierBase):
     (True, 0.99)
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {**ClassifierBase._losses, "ramp": Ramp}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         **penalties.CONSTRAINTS,

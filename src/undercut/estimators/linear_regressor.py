@@ -8,25 +8,18 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import _check_sample_weight
 
-from undercut.contracts import Loss, Regularizer, Solver
+from undercut.contracts import Loss, RegressionLoss, Regularizer, Solver
 from undercut.estimators import penalties
 from undercut.estimators.linear_model import LinearModel
 from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
-from undercut.losses import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
+from undercut.losses import Poisson, of_kind
 from undercut.types import FloatArray
 
 
 class RegressorBase(RegressorMixin, LinearModel):
     """Losses of regression and predictions."""
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {
-        "squared": Squared,
-        "absolute": Absolute,
-        "epsilon_insensitive": EpsilonInsensitive,
-        "quantile": Quantile,
-        "huber": Huber,
-        "poisson": Poisson,
-    }
+    _losses: ClassVar[dict[str, type[Loss]]] = of_kind(RegressionLoss)
 
     def predict(self, X: Any) -> FloatArray:
         """The score, or for the Poisson loss the mean ``exp(score)``."""

@@ -24,7 +24,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
 
     Parameters
     ----------
-    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", or one of these as a ``Loss``
+    loss : "hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", or a convex ``Loss``
     lam : float
     solver : "optimistic_proximal", "proximal", "adaptive", "pegasos", or an online solver with its own settings
     fit_intercept : bool
@@ -58,6 +58,9 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
     True
     """
 
+    _losses: ClassVar[dict[str, type[Loss]]] = {
+        name: loss for name, loss in ClassifierBase._losses.items() if loss.is_convex
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineModel._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -103,6 +106,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
         """Learn from one chunk; the first call names all ``classes`` unless its chunk holds them all."""
         if self.class_weight == "balanced":
             raise DataError("class_weight='balanced' needs all the data: give a dict to partial_fit, or use fit")
+        self._online_solver().check_stream(self._loss())
         first = not hasattr(self, "_games")
         X, y = self._validated(X, reset=not hasattr(self, "coef_"), y=y)
         labels = self._labels(y, classes, first)

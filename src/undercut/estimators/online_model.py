@@ -14,10 +14,10 @@ from sklearn.utils.validation import _check_sample_weight
 from typing_extensions import override
 
 from undercut._jit.online import N_STATE
-from undercut.contracts import StoredDesign
 from undercut.errors import DataError
 from undercut.estimators.linear_model import Fit, LinearModel, live_progress, warn_unless
 from undercut.maps.design import WithConstant, as_matrix
+from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers import Stop, minimize
@@ -58,7 +58,7 @@ class OnlineModel(LinearModel):
             seed=int(seed),
         )
 
-    def _design(self, X: Any) -> StoredDesign:
+    def _design(self, X: Any) -> Matrix:
         design = as_matrix(X)
         return WithConstant(design) if self.fit_intercept else design
 
@@ -181,6 +181,9 @@ class OnlineModel(LinearModel):
 
 
 def _excess_at_zero(loss: Any, y: FloatArray, weight: FloatArray) -> float:
-    """``sum_i weight_i (l(y_i, 0) - inf l(y_i, .))``."""
-    value = loss.value_slope(y, np.zeros_like(y))[0] - loss.infimum(y)
+    """``sum_i weight_i (l(y_i, 0) - inf l(y_i, .))``; infinity where an infimum is unknown."""
+    infimum = loss.infimum(y)
+    if not np.isfinite(infimum).all():
+        return math.inf
+    value = loss.value_slope(y, np.zeros_like(y))[0] - infimum
     return float(weight @ np.where(np.isfinite(value), value, 0.0)) or math.ulp(1.0)

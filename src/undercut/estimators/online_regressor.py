@@ -74,6 +74,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Learn from one chunk."""
+        self._online_solver().check_stream(self._loss())
         X, y = self._validated(X, reset=not hasattr(self, "coef_"), y=y, y_numeric=True)
         y, weight = np.asarray(y, dtype=np.float64), self._chunk_weight(X, sample_weight)
         self._loss().check_target(y)

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Pieces, PiecewiseLinearLoss, SmoothLoss
+from undercut._jit import pointwise
+from undercut.contracts import CompiledSlope, MarginLoss, Pieces, PiecewiseLinearLoss, SmoothLoss
 from undercut.errors import require
-from undercut.losses.checks import check_signs
+from undercut.losses.registry import registered
 from undercut.types import FloatArray
 
 
+@registered("hinge")
 @dataclass(frozen=True)
-class Hinge(PiecewiseLinearLoss):
+class Hinge(MarginLoss, PiecewiseLinearLoss):
     """``max(0, 1 - y s)``, the loss of the support vector machine.
 
     >>> Hinge().value_slope(np.array([1.0, -1.0]), np.array([0.5, -3.0]))
@@ -26,13 +28,20 @@ class Hinge(PiecewiseLinearLoss):
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(-0.5 * (y + 1.0), y[None, :], np.ones(1))
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.HINGE)
 
 
+@registered("squared_hinge")
 @dataclass(frozen=True)
-class SquaredHinge(SmoothLoss):
+class SquaredHinge(MarginLoss, SmoothLoss):
     """``max(0, 1 - y s)^2``.
 
     >>> SquaredHinge().value_slope(np.array([1.0]), np.array([0.5]))
@@ -49,13 +58,15 @@ class SquaredHinge(SmoothLoss):
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.where(y * scores < 1.0, 2.0, 0.0)
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.SQUARED_HINGE)
 
 
+@registered("huber_hinge")
 @dataclass(frozen=True)
-class HuberHinge(SmoothLoss):
+class HuberHinge(MarginLoss, SmoothLoss):
     """The hinge with its kink rounded over ``1 - width <= y s <= 1 + width``.
 
     ``(1 + width - y s)^2 / (4 width)`` there, 0 above, ``1 - y s`` below.
@@ -79,13 +90,20 @@ class HuberHinge(SmoothLoss):
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.where(np.abs(1.0 - y * scores) < self.width, 0.5 / self.width, 0.0)
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.HUBER_HINGE, self.width)
 
 
+@registered("logistic")
 @dataclass(frozen=True)
-class Logistic(SmoothLoss):
+class Logistic(MarginLoss, SmoothLoss):
     """``log(1 + exp(-y s))``: the score is the log-odds of the class +1.
 
     >>> value, slope = Logistic().value_slope(np.array([1.0]), np.array([0.0]))
@@ -107,13 +125,20 @@ class Logistic(SmoothLoss):
             small = np.exp(-np.abs(scores))
             return small / (1.0 + small) ** 2
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.LOGISTIC)
 
 
+@registered("exponential")
 @dataclass(frozen=True)
-class Exponential(SmoothLoss):
+class Exponential(MarginLoss, SmoothLoss):
     """``exp(-y s)``, the loss of boosting.
 
     >>> Exponential().value_slope(np.array([-1.0]), np.array([0.0]))
@@ -130,6 +155,7 @@ class Exponential(SmoothLoss):
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return self.value_slope(y, scores)[0]
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.EXPONENTIAL)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import KinkedLoss, Kinks
+from undercut.contracts import KinkedLoss, Kinks, MarginLoss
 from undercut.errors import DataError, require
-from undercut.losses.checks import check_signs
+from undercut.losses.registry import registered
 from undercut.types import FloatArray
 
 
+@registered("ramp")
 @dataclass(frozen=True)
-class Ramp(KinkedLoss):
+class Ramp(MarginLoss, KinkedLoss):
     """``min(1 - floor, max(0, 1 - y s))``: the hinge, but no sample costs more than ``1 - floor``.
 
     Outliers beyond ``y s = floor`` have no influence on the solution.
@@ -39,11 +40,13 @@ class Ramp(KinkedLoss):
         at = np.stack([self.floor * y, y])
         return Kinks(constant, np.zeros_like(y), at, np.stack([-np.ones_like(y), np.ones_like(y)]))
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_signs(y)
+    def lipschitz(self) -> float:
+        return 1.0
 
 
+@registered("transductive_hinge")
 @dataclass(frozen=True)
 class TransductiveHinge(KinkedLoss):
     """``max(0, 1 - y s)`` where y is -1 or +1, and ``max(0, 1 - |s|)`` where y is 0: unlabelled.
@@ -66,3 +69,8 @@ class TransductiveHinge(KinkedLoss):
         wrong = np.flatnonzero((np.abs(y) != 1.0) & (y != 0.0))
         if wrong.size:
             raise DataError(f"targets must be -1, +1, or 0 for unlabelled; got {y[wrong[0]]} at sample {wrong[0]}")
+
+    @property
+    @override
+    def lipschitz(self) -> float:
+        return 1.0

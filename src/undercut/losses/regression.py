@@ -9,14 +9,16 @@ import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut.contracts import Pieces, PiecewiseLinearLoss, SmoothLoss
+from undercut._jit import pointwise
+from undercut.contracts import CompiledSlope, Pieces, PiecewiseLinearLoss, RegressionLoss, SmoothLoss
 from undercut.errors import DataError, require
-from undercut.losses.checks import check_finite
+from undercut.losses.registry import registered
 from undercut.types import FloatArray
 
 
+@registered("squared")
 @dataclass(frozen=True)
-class Squared(SmoothLoss):
+class Squared(RegressionLoss, SmoothLoss):
     """``(s - y)^2 / 2``.
 
     >>> Squared().value_slope(np.array([1.0]), np.array([3.0]))
@@ -33,13 +35,15 @@ class Squared(SmoothLoss):
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.ones_like(scores)
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.SQUARED)
 
 
+@registered("absolute")
 @dataclass(frozen=True)
-class Absolute(PiecewiseLinearLoss):
+class Absolute(RegressionLoss, PiecewiseLinearLoss):
     """``|s - y|``: the score estimates the median.
 
     >>> Absolute().value_slope(np.array([1.0, 1.0]), np.array([3.0, 0.0]))
@@ -50,13 +54,20 @@ class Absolute(PiecewiseLinearLoss):
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(np.full_like(y, -1.0), y[None, :], np.array([2.0]))
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.ABSOLUTE)
 
 
+@registered("epsilon_insensitive")
 @dataclass(frozen=True)
-class EpsilonInsensitive(PiecewiseLinearLoss):
+class EpsilonInsensitive(RegressionLoss, PiecewiseLinearLoss):
     """``max(0, |s - y| - epsilon)``, the loss of support vector regression.
 
     >>> EpsilonInsensitive(epsilon=0.5).value_slope(np.array([0.0, 0.0]), np.array([2.0, 0.1]))
@@ -72,13 +83,20 @@ class EpsilonInsensitive(PiecewiseLinearLoss):
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(np.full_like(y, -1.0), np.stack([y - self.epsilon, y + self.epsilon]), np.ones(2))
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.EPSILON_INSENSITIVE, self.epsilon)
 
 
+@registered("quantile")
 @dataclass(frozen=True)
-class Quantile(PiecewiseLinearLoss):
+class Quantile(RegressionLoss, PiecewiseLinearLoss):
     """``max(quantile (y - s), (1 - quantile) (s - y))``: the score estimates that quantile.
 
     >>> Quantile(quantile=0.9).value_slope(np.array([1.0, 1.0]), np.array([3.0, 0.0]))
@@ -94,13 +112,20 @@ class Quantile(PiecewiseLinearLoss):
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(np.full_like(y, -self.quantile), y[None, :], np.ones(1))
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+    def lipschitz(self) -> float:
+        return max(self.quantile, 1.0 - self.quantile)
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.QUANTILE, self.quantile)
 
 
+@registered("huber")
 @dataclass(frozen=True)
-class Huber(SmoothLoss):
+class Huber(RegressionLoss, SmoothLoss):
     """``(s - y)^2 / 2`` where ``|s - y| <= width``, ``width (|s - y| - width / 2)`` beyond.
 
     >>> Huber(width=1.0).value_slope(np.array([0.0, 0.0]), np.array([0.5, -3.0]))
@@ -122,13 +147,20 @@ class Huber(SmoothLoss):
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.where(np.abs(scores - y) <= self.width, 1.0, 0.0)
 
+    @property
     @override
-    def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+    def lipschitz(self) -> float:
+        return self.width
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.HUBER, self.width)
 
 
+@registered("poisson")
 @dataclass(frozen=True)
-class Poisson(SmoothLoss):
+class Poisson(RegressionLoss, SmoothLoss):
     """``exp(s) - y s``, the negative log-likelihood of a count y with mean exp(s), up to ``log y!``.
 
     >>> Poisson().value_slope(np.array([2.0]), np.array([0.0]))
@@ -155,7 +187,12 @@ class Poisson(SmoothLoss):
 
     @override
     def check_target(self, y: FloatArray) -> None:
-        check_finite(y)
+        super().check_target(y)
         wrong = np.flatnonzero(y < 0.0)
         if wrong.size:
             raise DataError(f"Poisson targets must be non-negative; got {y[wrong[0]]} at sample {wrong[0]}")
+
+    @property
+    @override
+    def compiled_slope(self) -> CompiledSlope:
+        return CompiledSlope(pointwise.POISSON)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from typing_extensions import override
 
-from undercut.contracts import BlockDesign, Design, RowDesign, Rows, StoredDesign, WeightedGramDesign
+from undercut.contracts import BlockDesign, Design, Rows
 from undercut.errors import DataError
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, NarrowDesign
@@ -22,7 +22,7 @@ from undercut.types import Array, FloatArray
 PRODUCTS = ("matvec", "rmatvec")
 
 
-class WithConstant(WeightedGramDesign, RowDesign, StoredDesign):
+class WithConstant(Matrix):
     """A matrix with a constant feature 1 after its last column, which is not stored."""
 
     def __init__(self, design: Matrix) -> None:
@@ -36,6 +36,14 @@ class WithConstant(WeightedGramDesign, RowDesign, StoredDesign):
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
         return np.append(self.design.rmatvec(g), g.sum())
+
+    @override
+    def matmat(self, W: FloatArray) -> FloatArray:
+        return np.asarray(self.design.matmat(W[:, :-1]) + W[:, -1])
+
+    @override
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        return np.column_stack([self.design.rmatmat(G), G.sum(axis=0)])
 
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:

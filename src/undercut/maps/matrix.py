@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
@@ -11,6 +11,7 @@ from undercut.contracts import BlockDesign, RowDesign, StoredDesign, WeightedGra
 from undercut.types import Array
 
 
+@runtime_checkable
 class Matrix(BlockDesign, WeightedGramDesign, RowDesign, StoredDesign, Protocol):
     """A design matrix whose entries are in memory."""
 

@@ -11,6 +11,7 @@ and the methods differ in the curvature tau_t they add (Do, Le, Foo 2009).  Any 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
@@ -19,13 +20,14 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import online as kernel
-from undercut.contracts import BatchedRisk, Loss, Regularizer, Risk, Rows, Solver, StoredDesign
-from undercut.errors import CapabilityError, require
+from undercut.contracts import BatchedRisk, CompiledSlope, Loss, Regularizer, Risk, Rows, Solver
+from undercut.errors import CapabilityError, NonfiniteError, require
+from undercut.losses import compiled_slope
+from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.online.compiled import compiled_loss
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import Array, FloatArray
 
@@ -60,30 +62,43 @@ class Game:
         self.numbers[kernel.NORM2] = float(w @ w)
 
 
-class Samples(NamedTuple):
-    """What the compiled pass reads."""
+Subgradient = Callable[[Array, FloatArray], FloatArray]  # of the mean loss of some rows, at w
 
+
+class Samples(NamedTuple):
+    """The samples of a linear model, read row by row."""
+
+    design: Matrix
     rows: Rows
     y: FloatArray
     weight: FloatArray  # multiplies the losses, and is one on average
-    loss: tuple[int, float]  # its number and its setting
-    bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, 0 where slopes have no bound L
+    loss: Loss
+    slope: CompiledSlope | None  # None: a user's own loss, played one mini-batch at a time
+    bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, infinity where L is
 
     @classmethod
-    def of(cls, design: StoredDesign, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
-        """The samples of a linear risk whose loss is compiled."""
-        kind, setting, lipschitz = compiled_loss(loss) or (-1, 0.0, math.inf)
-        rows, bound = design.rows(), 0.0
-        if math.isfinite(lipschitz):
-            bound = lipschitz * float(kernel.largest_row(*rows, weight))
-        return cls(rows, y, weight, (kind, setting), bound)
+    def of(cls, design: Matrix, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
+        """The samples, with the bound that the Lipschitz constant of the loss gives."""
+        rows, bound = design.rows(), math.inf
+        if math.isfinite(loss.lipschitz):
+            bound = loss.lipschitz * float(kernel.largest_row(*rows, weight))
+        return cls(design, rows, y, weight, loss, compiled_slope(loss), bound)
+
+    def subgradient(self, rows: Array, w: FloatArray) -> FloatArray:
+        """Of ``mean_i weight_i l(y_i, <w, x_i>)`` over some rows."""
+        part = self.design.take(rows)
+        slopes = self.loss.value_slope(self.y[rows], part.matvec(w))[1]
+        a = part.rmatvec(self.weight[rows] / len(rows) * slopes)
+        if not np.isfinite(a).all():
+            raise NonfiniteError("the subgradient of a mini-batch is not finite")
+        return a
 
 
 @dataclass(frozen=True)
 class OnlineState:
     game: Game
     radius: float  # of S
-    samples: Samples | None  # None: the risk is not linear, or its loss not compiled
+    samples: Samples | None  # None: the risk is not linear, and is asked for its mini-batches
     solution: FloatArray
     solution_pass: int  # after which it was taken
     progress: Progress
@@ -108,6 +123,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     seed: int = 0
 
     may_stall: ClassVar[bool] = False
+    needs_radius: ClassVar[bool] = False  # a finite radius of S, without which no tau balances the regret bound
     method: ClassVar[int]
 
     def __post_init__(self) -> None:
@@ -127,22 +143,40 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         name = type(self).__name__
         if not isinstance(risk, BatchedRisk):
             raise CapabilityError(
-                f"{name} needs a risk that is a mean over samples, and {type(risk).__name__} is none as it is: use a "
-                "batch solver, or a constant feature instead of the intercept that is minimized out"
+                f"{name} needs a risk that is a mean over samples, and {type(risk).__name__} is not: use a batch "
+                "solver, or a constant feature instead of the intercept that is minimized out"
             )
         if not (isinstance(reg, L2) and reg.center is None and reg.weights is None):
             raise CapabilityError(f"{name} needs L2(lam) without center and weights; got {reg!r}")
+        if self.needs_radius and risk.lower_bound == -math.inf:
+            raise CapabilityError(
+                f"{name} needs a bound on |w|, which follows from a lower bound of the risk, and {type(risk).__name__} "
+                "has none: set `lower_bound`, implement `infimum` of the loss, or use Pegasos"
+            )
+
+    def check_stream(self, loss: Loss) -> None:
+        """Raise ``CapabilityError`` if the method cannot learn with this loss from chunks, before the first one."""
+        if not loss.is_convex:
+            raise CapabilityError(
+                f"{type(self).__name__} needs a convex loss; got {loss!r}: use a convex one such as Hinge or Logistic, "
+                "or LinearClassifier, which takes losses that are not convex"
+            )
+        if self.needs_radius and loss.infimum(np.ones(1))[0] == -math.inf:
+            raise CapabilityError(
+                f"{type(self).__name__} needs a bound on |w|, which follows from the infimum of the loss; got {loss!r}, "
+                "whose `infimum` is -inf: implement it, or use Pegasos"
+            )
 
     @override
     def init(self, risk: BatchedRisk, reg: L2, w0: FloatArray) -> OnlineState:
         game = self.new_game(w0.size)
-        game.move_to(w0)
         objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
         radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
         samples = None
-        design = risk.design if isinstance(risk, LinearRisk) and compiled_loss(risk.loss) is not None else None
-        if isinstance(risk, LinearRisk) and isinstance(design, StoredDesign):
-            samples = Samples.of(design, risk.y, risk.n_samples * risk.weight, risk.loss)
+        if isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix):
+            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
+        norm = float(np.linalg.norm(w0))
+        game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
         return OnlineState(
             game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
         )
@@ -155,7 +189,9 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         if state.samples is not None:
             self.absorb(game, state.samples, reg.lam, state.radius)
         else:
-            self._absorb_any(game, risk, reg.lam, state.radius)
+            order = self._order(game.rng, risk.n_samples)
+            self._prepare(game, math.inf, reg.lam, state.radius)
+            self._play(game, order, lambda rows, w: risk.batch(rows).cut(w).a, math.inf, reg.lam, state.radius)
         w = game.average if self.averages else game.last
 
         # 2. The exact objective, if it is time for it: only then can an iterate be called the best.
@@ -215,25 +251,29 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         return math.sqrt(max(excess, 1e-300) / lam)
 
     def absorb(self, game: Game, samples: Samples, lam: float, radius: float) -> None:
-        """Play one pass over the samples, compiled."""
+        """Play one pass over the samples, compiled where the loss is."""
         order = self._order(game.rng, samples.y.size)
-        self._prepare(game, samples.bound + lam * radius if samples.bound else 0.0, radius)
+        self._prepare(game, samples.bound, lam, radius)
+        if samples.slope is None:
+            self._play(game, order, samples.subgradient, samples.bound, lam, radius)
+            return
         kernel.run_pass(
-            *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.loss,
-            self.method, lam, samples.bound == 0.0, radius if self.project else math.inf,
-            self.first_tau(game, lam, order.size), *self.phases(game, lam), self.averages,
+            *samples.rows, samples.y, samples.weight, order, self.batch_size, *samples.slope,
+            self.method, lam, samples.bound == math.inf, radius if self.project else math.inf,
+            self.first_tau(game, lam, order.size), *self.phases(game, lam, radius), self.averages,
             game.v, game.u, game.numbers,
         )  # fmt: skip
 
-    def _absorb_any(self, game: Game, risk: BatchedRisk, lam: float, radius: float) -> None:
-        """The same pass over any risk, one mini-batch at a time."""
-        order = self._order(game.rng, risk.n_samples)
-        self._prepare(game, 0.0, radius)
+    def _play(
+        self, game: Game, order: Array, subgradient: Subgradient, bound: float, lam: float, radius: float
+    ) -> None:
+        """The same pass one mini-batch at a time, for losses and risks that are not compiled."""
         numbers, tau_one = game.numbers, self.first_tau(game, lam, order.size)
         w, norm = game.last, math.sqrt(game.numbers[kernel.NORM2])
         for first in range(0, order.size, self.batch_size):
-            a = risk.batch(order[first : first + self.batch_size]).cut(w).a
-            numbers[kernel.G] = max(numbers[kernel.G], float(np.linalg.norm(a)) + lam * norm)
+            a = subgradient(order[first : first + self.batch_size], w)
+            if bound == math.inf:
+                numbers[kernel.G] = max(numbers[kernel.G], float(np.linalg.norm(a)) + lam * norm)
             numbers[kernel.T] += 1.0
             t, tau_sum, R, G = numbers[[kernel.T, kernel.TAU_SUM, kernel.R, kernel.G]]
             tau, step_size, shrink = kernel.step_sizes(self.method, lam, t, tau_sum, R, G, tau_one)
@@ -245,21 +285,21 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
             if self.averages:
                 game.u += w
                 numbers[kernel.N_SUMMED] += 1.0
-            if self._ends_phase(game, norm, lam):
+            if self._ends_phase(game, w, norm, lam, radius):
                 break
         game.move_to(w)
 
-    def _ends_phase(self, game: Game, norm: float, lam: float) -> bool:
+    def _ends_phase(self, game: Game, w: FloatArray, norm: float, lam: float, radius: float) -> bool:
         """Start a new phase where the norm of w has come close to R; whether the phase has lasted long enough."""
-        growing, opening, epsilon, length_cap, length_per_r2 = self.phases(game, lam)
+        growing, opening, epsilon, length_cap, length_per_r2 = self.phases(game, lam, radius)
         numbers = game.numbers
         if growing and norm**2 >= kernel.near_squared(numbers[kernel.R], epsilon, lam):
             position = [kernel.R, kernel.T, kernel.TAU_SUM]
             r, t, tau_sum = numbers[position]
-            numbers[position] = kernel.next_phase(r, t, tau_sum, numbers[kernel.G], opening)
+            numbers[position] = kernel.next_phase(r, t, tau_sum, numbers[kernel.G], opening, epsilon, lam, norm**2)
             numbers[kernel.PHASES] += 1.0
-            numbers[kernel.N_SUMMED] = 0.0
-            game.u[:] = 0.0
+            numbers[kernel.N_SUMMED] = float(opening == 0.0)
+            game.u[:] = w if opening == 0.0 else 0.0
         elif growing and numbers[kernel.T] >= min(length_cap, length_per_r2 * numbers[kernel.R] ** 2):
             numbers[kernel.DONE] = 1.0
             return True
@@ -271,22 +311,23 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         order: Array = kernel.shuffled(n, rng.integers(0, 2**63))
         return order
 
-    def _prepare(self, game: Game, bound: float, radius: float) -> None:
+    def _prepare(self, game: Game, bound: float, lam: float, radius: float) -> None:
         """Set R at the first round, raise G to what is known, and free the norm of w from rounding."""
         numbers = game.numbers
         if numbers[kernel.R] == 0.0:
-            numbers[kernel.R] = self.first_radius(radius)
-        numbers[kernel.G] = max(numbers[kernel.G], bound)
+            self.open(game, lam, radius)
+        if bound < math.inf:
+            numbers[kernel.G] = max(numbers[kernel.G], bound + lam * radius)
         numbers[kernel.NORM2] = float(game.v @ game.v) * numbers[kernel.SCALE] ** 2
 
-    def first_radius(self, radius: float) -> float:
-        """The R of the first phase."""
-        return radius
+    def open(self, game: Game, lam: float, radius: float) -> None:
+        """Set the R of the first phase."""
+        game.numbers[kernel.R] = radius
 
     def first_tau(self, game: Game, lam: float, n: int) -> float:
         """tau_1, where it is chosen in advance."""
         return 0.0
 
-    def phases(self, game: Game, lam: float) -> tuple[bool, float, float, float, float]:
+    def phases(self, game: Game, lam: float, radius: float) -> tuple[bool, float, float, float, float]:
         """Whether R grows, how a phase opens, epsilon, and the two limits on the length of a phase."""
         return False, 0.0, 0.0, math.inf, math.inf

@@ -68,6 +68,20 @@ def rounds_to_guarantee(epsilon: float, delta: float, R: float, G: float, lam: f
     return min(by_ball, rounds_by_curvature(epsilon, delta, G, lam))
 
 
+def phases_to_guarantee(epsilon: float, radius: float, lam: float) -> int:
+    """The largest number of phases of Algorithm 3 in the ball ``|w| <= radius``.
+
+    R starts at ``min(1, radius)`` and grows by sqrt(2) where ``|w| >= R - sqrt(2 epsilon / lam)``, which no longer
+    happens beyond ``radius + sqrt(2 epsilon / lam)``.  With a radius of ``1 / sqrt(lam)`` and epsilon below 1/2 these
+    are the ``3 - log2(lam)`` phases of the paper.
+
+    >>> phases_to_guarantee(epsilon=0.49, radius=2.0**5, lam=2.0**-10)
+    13
+    """
+    reach = radius + math.sqrt(2.0 * epsilon / lam)
+    return 2 + math.floor(2.0 * math.log2(reach / min(1.0, radius)))
+
+
 def rounds_by_curvature(epsilon: float, delta: float, G: float, lam: float) -> float:
     """The smallest T with ``G^2 (1 + log T) / (delta lam T) <= epsilon``.
 

@@ -10,14 +10,30 @@ from scipy.optimize import minimize_scalar
 from typing_extensions import override
 
 from undercut._jit import online as kernel
-from undercut.contracts import Regularizer, Risk
+from undercut.contracts import Loss, Regularizer, Risk
 from undercut.errors import CapabilityError, require
 from undercut.risks import LinearRisk
 from undercut.solvers.online.base import Game, OnlineSolver
-from undercut.solvers.online.bounds import rounds_by_curvature, single_tau_bound
-from undercut.solvers.online.compiled import compiled_loss
+from undercut.solvers.online.bounds import phases_to_guarantee, rounds_by_curvature, single_tau_bound
 
 OPENING = 20.0  # the first step of a phase goes at most this fraction of R
+
+
+def _check_bounded(method: str, loss: Loss | None, given: str) -> None:
+    """Refuse a method that must know a bound G on all subgradients before the first round."""
+    if loss is None or not math.isfinite(loss.lipschitz):
+        raise CapabilityError(
+            f"{method} must know a bound on all subgradients before the first round, so it needs a linear risk whose "
+            f"loss has bounded slopes; got {given}: use a loss like Hinge, Logistic or Huber, or OptimisticProximal() "
+            "without epsilon, which learns the bound"
+        )
+
+
+def _loss_of(risk: Risk) -> tuple[Loss | None, str]:
+    """The loss of a linear risk, and how to name the risk in a message."""
+    if isinstance(risk, LinearRisk):
+        return risk.loss, f"LinearRisk with {risk.loss!r}"
+    return None, type(risk).__name__
 
 
 @final
@@ -49,6 +65,7 @@ class Adaptive(OnlineSolver):
     """
 
     method: ClassVar[int] = kernel.ADAPTIVE
+    needs_radius: ClassVar[bool] = True
 
 
 @final
@@ -57,7 +74,8 @@ class Proximal(OnlineSolver):
     """Algorithm 2: adds ``tau_t/2 |w - w_t|^2``, which changes the step size alone.
 
     ``tau="balance"`` weighs the two terms of the regret bound in every round (Strategy 1); ``tau="bound"`` puts all
-    curvature into the first round, as much as minimizes B(tau) over ``n_passes`` passes (Strategy 2, Thm. 2).
+    curvature into the first round, as much as minimizes B(tau) over ``n_passes`` passes (Strategy 2, Thm. 2).  The
+    latter needs a loss with bounded slopes, because B(tau) depends on a bound G on all subgradients to come.
 
     >>> import numpy as np
     >>> from undercut import Hinge, L2, LinearRisk, minimize
@@ -68,6 +86,8 @@ class Proximal(OnlineSolver):
 
     tau: Literal["balance", "bound"] = "balance"
 
+    needs_radius: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.tau in ("balance", "bound"), "`tau` is 'balance' or 'bound'", self.tau)
@@ -77,11 +97,23 @@ class Proximal(OnlineSolver):
         return kernel.PROXIMAL if self.tau == "balance" else kernel.FIXED
 
     @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        if self.tau == "bound":
+            _check_bounded('Proximal(tau="bound")', *_loss_of(risk))
+
+    @override
+    def check_stream(self, loss: Loss) -> None:
+        super().check_stream(loss)
+        if self.tau == "bound":
+            _check_bounded('Proximal(tau="bound")', loss, repr(loss))
+
+    @override
     def first_tau(self, game: Game, lam: float, n: int) -> float:
         if self.tau == "balance" or game.numbers[kernel.T] > 0.0:
             return 0.0
         rounds = self.n_passes * math.ceil(n / self.batch_size)
-        R, G = game.numbers[kernel.R], max(game.numbers[kernel.G], math.sqrt(lam))
+        R, G = game.numbers[[kernel.R, kernel.G]]
         upper = G * math.sqrt(rounds) / R  # twice the tau that is best without lambda (Cor. 3)
         best = minimize_scalar(lambda t: single_tau_bound(t, R, G, lam, rounds), bounds=(0.0, upper), method="bounded")
         return float(best.x)
@@ -94,13 +126,15 @@ class OptimisticProximal(OnlineSolver):
 
     R starts at 1 and grows by sqrt(2) whenever ``|w|`` comes close to it; w stays.  With ``epsilon`` each phase starts
     t and the tau sums anew, as printed, and the run ends by its own guarantee (Lemma 2): the average of the last phase
-    is epsilon-optimal with probability ``1 - delta``.  Without it the run ends after ``n_passes``, and phases open
-    gently (``_jit.online.next_phase``), which keeps R from running away.
+    is epsilon-optimal with probability ``1 - delta``.  This is proved for independent samples and projected steps, and
+    so needs ``sampling="replacement"``.  Without ``epsilon`` the run ends after ``n_passes``, and phases open gently
+    (``_jit.online.next_phase``), which keeps R from running away.
 
     >>> import numpy as np
     >>> from undercut import Hinge, L2, LinearRisk, minimize
     >>> risk = LinearRisk(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]), Hinge())
-    >>> minimize(risk, L2(0.1), OptimisticProximal(epsilon=0.3, delta=0.5, n_passes=10**6)).status.name
+    >>> solver = OptimisticProximal(epsilon=0.3, delta=0.5, sampling="replacement", n_passes=10**6)
+    >>> minimize(risk, L2(0.1), solver).status.name
     'GUARANTEED'
     """
 
@@ -113,15 +147,28 @@ class OptimisticProximal(OnlineSolver):
         super().__post_init__()
         require(self.epsilon is None or self.epsilon > 0.0, "`epsilon` must be positive, or None", self.epsilon)
         require(0.0 < self.delta <= 1.0, "`delta` must be in (0, 1]", self.delta)
+        if self.epsilon is not None:
+            rule = "`epsilon` needs {}: the guarantee is proved for nothing else"
+            require(self.sampling == "replacement", rule.format("sampling='replacement'"), self.sampling)
+            require(self.project, rule.format("project=True"), self.project)
+
+    @property
+    def needs_radius(self) -> bool:  # type: ignore[override]
+        return self.epsilon is not None
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
-        compiled = compiled_loss(risk.loss) if isinstance(risk, LinearRisk) else None
-        if self.epsilon is not None and (compiled is None or not math.isfinite(compiled.lipschitz)):
+        if self.epsilon is not None:
+            _check_bounded("OptimisticProximal(epsilon=...)", *_loss_of(risk))
+
+    @override
+    def check_stream(self, loss: Loss) -> None:
+        super().check_stream(loss)
+        if self.epsilon is not None:
             raise CapabilityError(
-                f"OptimisticProximal(epsilon=...) needs a linear risk whose loss has bounded slopes, and "
-                f"{type(risk).__name__} has none: leave epsilon out, or use a loss like Hinge, Logistic or Huber"
+                "OptimisticProximal(epsilon=...) needs all samples to draw from, which a stream does not offer: leave "
+                f"epsilon out, or use `fit`; got epsilon={self.epsilon!r}"
             )
 
     @property
@@ -130,14 +177,22 @@ class OptimisticProximal(OnlineSolver):
         return self.average or self.epsilon is not None
 
     @override
-    def first_radius(self, radius: float) -> float:
-        return min(1.0, radius)
+    def open(self, game: Game, lam: float, radius: float) -> None:
+        numbers = game.numbers
+        numbers[kernel.R] = min(1.0, radius)
+        if self.epsilon is None:
+            return
+        # The theorem's mean includes the first iterate, which must lie inside the ball of radius R.
+        game.u[:] = game.last
+        numbers[kernel.N_SUMMED] = 1.0
+        while numbers[kernel.NORM2] >= kernel.near_squared(numbers[kernel.R], self.epsilon, lam):
+            numbers[kernel.R] *= math.sqrt(2.0)
 
     @override
-    def phases(self, game: Game, lam: float) -> tuple[bool, float, float, float, float]:
+    def phases(self, game: Game, lam: float, radius: float) -> tuple[bool, float, float, float, float]:
         if self.epsilon is None:
             return True, OPENING, 0.0, math.inf, math.inf
         G = game.numbers[kernel.G]
-        failure = self.delta / max(1.0, 3.0 - math.log2(lam))  # of one phase, so that all together stay below delta
+        failure = self.delta / phases_to_guarantee(self.epsilon, radius, lam)  # of one phase: they add up to delta
         per_r2 = (4.0 * G / (failure * self.epsilon)) ** 2
         return True, 0.0, self.epsilon, rounds_by_curvature(self.epsilon, failure, G, lam), per_r2
