@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from threading import Timer
 from types import TracebackType
-
-from rich.console import Console
-from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from undercut.trace import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 APPEAR_AFTER = 1.0  # seconds: shorter runs show nothing
 
@@ -26,6 +27,9 @@ class LiveProgress:
     """
 
     def __init__(self, title: str = "", *, after: float = APPEAR_AFTER, console: Console | None = None) -> None:
+        from rich.console import Console  # here: a run that shows nothing does not wait for its import
+        from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self.title = title
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         console = console or Console(stderr=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from undercut.trace import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | None = None) -> Figure:
@@ -20,6 +22,8 @@ def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | 
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['step', 'seconds']
     """
+    from matplotlib.figure import Figure  # slow to import
+
     figure = Figure(figsize=(10.0, 4.0), layout="constrained")
     bounds, gaps = figure.subplots(1, 2)
     for at, (name, trace) in enumerate(runs.items()):

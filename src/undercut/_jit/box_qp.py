@@ -12,7 +12,7 @@ The pair is the largest violator and the partner with which it gains most (Fan, 
 
 from __future__ import annotations
 
-from numba import njit
+from undercut._jit.compile import njit
 
 FLAT = 1e-12  # a curvature below this share of its parts is zero up to rounding
 

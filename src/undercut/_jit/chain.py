@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 SAFE_SPREAD = 500.0  # scores that differ by less have exponentials that neither overflow nor vanish beside each other
 

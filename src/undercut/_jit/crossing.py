@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 SMALL = 128  # below this many kinks sorting is cheaper than selecting
 SAMPLE = 61  # how many kinks guess the bracket

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from undercut._jit.compile import njit
 from undercut._jit.pointwise import slope as loss_slope
 from undercut._jit.prefetch import prefetch
 

@@ -7,7 +7,8 @@ tokens are the rows of a CSR matrix.  Both loops release the interpreter's lock 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 
 @njit(cache=True, nogil=True)

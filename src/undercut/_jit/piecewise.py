@@ -7,7 +7,8 @@ in the score s, zero at ``p_i0``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 
 @njit(cache=True)

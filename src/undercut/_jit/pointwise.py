@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from undercut._jit.compile import njit
 
 HINGE, SQUARED_HINGE, HUBER_HINGE, LOGISTIC, EXPONENTIAL = MARGIN = range(5)
 SQUARED, ABSOLUTE, EPSILON_INSENSITIVE, QUANTILE, HUBER, POISSON = range(MARGIN.stop, MARGIN.stop + 6)

@@ -6,7 +6,8 @@ Documents stand query after query: those of query q are ``starts[q] : starts[q +
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 
 @njit(cache=True)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 DEPENDENT = 1e-14  # relative pivot below which a plane counts as an affine combination of the support
 FAST = {"reassoc", "contract"}  # lets sums be vectorized; NaN and signed zero keep their meaning

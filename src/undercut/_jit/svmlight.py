@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from undercut._jit.compile import njit
 
 # What `parse_rows` says about the token it stopped at.
 DONE, BAD_LABEL, BAD_QID, MIXED_QID, BAD_FEATURE, BAD_ORDER = range(6)

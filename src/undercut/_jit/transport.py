@@ -14,7 +14,8 @@ import math
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from numba import njit
+
+from undercut._jit.compile import njit
 
 BALANCED = 1e-14  # a sink is full if it is so up to this share of all supply
 FIRST_REACH = 0.03  # sources that lose more than this share of the spread are not queued at first

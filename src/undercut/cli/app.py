@@ -5,45 +5,120 @@
 2  an option is wrong
 3  ``train`` ended before the wanted gap was reached; the model is saved, its certificate says how far it is
 130  Ctrl-C; the model is saved with the best solution so far
+
+A command imports what it needs when it runs, so that ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from undercut.cli.demo import demo
-from undercut.cli.evaluate import evaluate, predict
-from undercut.cli.trace import trace
-from undercut.cli.train import train
+from undercut import __version__
+from undercut.cli.given import Given
+from undercut.cli.signature import LazyHelp, train_signature
 from undercut.errors import ParameterError, UndercutError
 
-app = typer.Typer(
-    name="undercut",
-    help="Regularized risk minimization with a certificate: how far is the answer from the optimum?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(train)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(trace)
-app.command()(demo)
+app = typer.Typer(name="undercut", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
+DataFile = Annotated[Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz")]
+Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"undercut {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def undercut(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Regularized risk minimization with a certificate: how far is the answer from the optimum?"""
+
+
+def train(file: Path, **typed: Any) -> None:
+    """Train a model on FILE and save it with its certificate."""
+    given = Given.read(typed)
+    given.check()
+    from undercut.cli.train import run
+
+    raise typer.Exit(run(file, given))
+
+
+train.__signature__ = train_signature()
+app.command(cls=LazyHelp)(train)
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    file: DataFile,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else standard output")] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write decision values, or probabilities of a crf, instead of labels")
+    ] = False,
+    folds: Folds = None,
+) -> None:
+    """Write one prediction per line of FILE."""
+    from undercut.cli.evaluate import write_predictions
+
+    write_predictions(model, file, output, scores=scores, folds=folds)
+
+
+@app.command()
+def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
+    """Print how well MODEL predicts the targets of FILE."""
+    from undercut.cli.evaluate import print_scores
+
+    print_scores(model, file, folds)
+
+
+@app.command()
+def trace(
+    files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace")],
+    plot: Annotated[Path | None, typer.Option(help="Save a convergence plot here (.png, .pdf, .svg)")] = None,
+) -> None:
+    """Summarize traces, and plot them beside each other."""
+    from undercut.cli.trace import summarize
+
+    summarize(files, plot)
+
+
+@app.command()
+def demo(
+    plot: Annotated[Path, typer.Option(help="Where to save the convergence plot")] = Path("convergence.png"),
+) -> None:
+    """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
+    from undercut.cli.demo import run
+
+    run(plot)
 
 
 def main() -> None:
     """Run the command line; errors the user can mend are one line on standard error."""
-    try:
-        app()
-    except ParameterError as error:
-        _fail(error, 2)
-    except (UndercutError, OSError, ValueError) as error:  # a ValueError is scikit-learn's word for bad data
-        _fail(error, 1)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            app(prog_name="undercut")
+        except ParameterError as error:
+            _fail(error, 2)
+        except (UndercutError, OSError, ValueError) as error:  # a ValueError is scikit-learn's word for bad data
+            _fail(error, 1)
 
 
 def _fail(error: Exception, code: int) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True, emoji=False).print(f"undercut: error: {error}", markup=False)
+    typer.echo(f"undercut: error: {error}", err=True)
     sys.exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"undercut: warning: {message}", err=True)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import typer
 from rich.table import Table
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.svm import LinearSVC
 
 from undercut.callbacks import LiveProgress
 from undercut.cli.report import console
 from undercut.losses import Hinge
+from undercut.plotting import plot_convergence
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers import CuttingPlane, LineSearchBundle, Stop, minimize
@@ -32,12 +35,8 @@ class Data(NamedTuple):
     y_test: FloatArray
 
 
-def demo(
-    plot: Annotated[Path, typer.Option(help="Where to save the convergence plot")] = Path("convergence.png"),
-) -> None:
+def run(plot: Path) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
-    from undercut.plotting import plot_convergence  # here and below: slow imports that no other command needs
-
     out = console()
     data = _digits()
     sizes = f"{data.X.shape[0]} training and {data.X_test.shape[0]} test samples"
@@ -68,9 +67,6 @@ def demo(
 
 
 def _digits() -> Data:
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X / 16.0, np.where(y == DIGIT, 1.0, -1.0), random_state=0, stratify=y)
     return Data(X, y, X_test, y_test)
@@ -82,8 +78,6 @@ def _accuracy(w: FloatArray, data: Data) -> str:
 
 def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[Any, ...]:
     """The same problem by LIBLINEAR, with scikit-learn's default number of iterations."""
-    from sklearn.svm import LinearSVC
-
     svc = LinearSVC(loss="hinge", C=1.0 / (LAM * data.X.shape[0]), fit_intercept=False, random_state=0)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:

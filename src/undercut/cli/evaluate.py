@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from sklearn.base import is_classifier, is_outlier_detector
 
+from undercut.cli.given import Given
 from undercut.cli.report import certificate_rows, labels, print_rows
-from undercut.cli.sequences import LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
-from undercut.errors import DataError, ParameterError
+from undercut.cli.sequences import ROWS, LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
+from undercut.errors import DataError
 from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler, load_model
 from undercut.estimators.ranker import mean_ndcg
 from undercut.io.svmlight import load_svmlight
 from undercut.types import Array
 
-ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
-DataFile = Annotated[Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz")]
-Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 
-
-def predict(
-    model: ModelFile,
-    file: DataFile,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else standard output")] = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Write decision values, or probabilities of a crf, instead of labels")
-    ] = False,
-    folds: Folds = None,
-) -> None:
-    """Write one prediction per line of FILE."""
+def write_predictions(model: Path, file: Path, output: Path | None, *, scores: bool, folds: str | None) -> None:
+    """One line per row of ``file``, to standard output unless there is an ``output``."""
     fitted = load_model(model)
     if isinstance(fitted, SequenceLabeler):
         data = _read(fitted, file, folds, labelled=False)
         _write(labelled_lines(fitted, data, scores=scores), output)
         return
-    _refuse_folds(folds)
+    Given.read({"folds": folds}).check_file(ROWS)
     X, _, _ = load_svmlight(file, n_features=fitted.n_features_in_)
     if scores and not hasattr(fitted, "decision_function"):
         raise DataError(
@@ -49,14 +37,14 @@ def predict(
     _write(lines, output)
 
 
-def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
-    """Print how well MODEL predicts the targets of FILE."""
+def print_scores(model: Path, file: Path, folds: str | None) -> None:
+    """How well a model predicts the targets of a file."""
     fitted = load_model(model)
     if isinstance(fitted, SequenceLabeler):
         data = _read(fitted, file, folds, labelled=True)
         counts, values = {"sequences": data.lengths.size, "tokens": len(data.y)}, sequence_scores(fitted, data)
     else:
-        _refuse_folds(folds)
+        Given.read({"folds": folds}).check_file(ROWS)
         X, y, qid = load_svmlight(file, n_features=fitted.n_features_in_)
         counts, values = {"samples": X.shape[0]}, _scores(fitted, X, y, qid)
     sizes = [(name, str(count)) for name, count in counts.items()]
@@ -68,13 +56,9 @@ def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
 def _read(fitted: SequenceLabeler, file: Path, folds: str | None, *, labelled: bool) -> LabelledSequences:
     width = fitted.n_features_in_ if fitted.features is None else None
     data = read_sequences(file, folds, width, labelled=labelled)
+    Given.read({"folds": folds}).check_file(data.kind)
     check_kind(fitted, data, file)
     return data
-
-
-def _refuse_folds(folds: str | None) -> None:
-    if folds is not None:
-        raise ParameterError(f"--folds is for labelers of letter.data: drop it; got {folds}")
 
 
 def _write(lines: str, output: Path | None) -> None:

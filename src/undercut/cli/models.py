@@ -1,19 +1,9 @@
-"""Which estimator the options of ``undercut train`` describe, and what it is fitted to.
-
-| option | estimator |
-|---|---|
-| ``--unlabelled FILE`` | ``TransductiveClassifier`` |
-| ``--measure f1`` | ``MultivariateClassifier`` |
-| ``--nu 0.1`` | ``NoveltyDetector`` |
-| ``--kernel rbf`` | ``KernelClassifier`` |
-| ``--task sequence`` | ``SequenceLabeler`` |
-| ``--loss ndcg@10`` | ``Ranker`` |
-| ``--loss hinge`` | ``LinearClassifier`` |
-| ``--loss squared`` | ``LinearRegressor`` |
-"""
+"""Which estimator the options of ``undercut train`` describe, and what it is fitted to."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from undercut.cli.given import BY_NAME, Given
+from undercut.cli.options import OPTIONS
 from undercut.cli.report import labels
 from undercut.errors import ParameterError
 from undercut.estimators import (
@@ -30,6 +22,8 @@ from undercut.estimators import (
     LinearRegressor,
     MultivariateClassifier,
     NoveltyDetector,
+    OnlineClassifier,
+    OnlineRegressor,
     Ranker,
     SequenceLabeler,
     TransductiveClassifier,
@@ -38,126 +32,101 @@ from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
 from undercut.io.svmlight import load_svmlight
 from undercut.types import Array
 
-LOSSES = [*LinearClassifier._losses, *LinearRegressor._losses, *RISKS, *(f"{name}@k" for name in RISKS_AT)]
-DEFAULT_LOSS = "hinge"
-
 
 @dataclass(frozen=True)
-class Choice:
-    """The options that say what is learned; ``None`` where one was not given."""
+class Model:
+    """The option that chooses what is trained, and the estimators that it chooses among by their losses."""
 
-    loss: str | None
-    measure: str | None
-    nu: float | None
-    kernel: str | None
-    task: str | None
-    unlabelled: Path | None
-    balance: str | None
-    settings: dict[str, Any]  # what every estimator takes
-    extras: dict[str, Any]  # what only some take, by their parameters' names
+    option: str
+    kinds: tuple[Any, ...]
 
-    def estimator(self) -> Any:
-        """The estimator, its parameters checked."""
-        kind, own = self._kind()
-        if self.extras["class_weight"] not in (None, "balanced"):
-            raise ParameterError(f"--class-weight must be balanced or absent; got {self.extras['class_weight']!r}")
-        takes = kind._get_param_names()
-        for name, value in self.extras.items():
-            if value is not None and name not in takes:
-                raise ParameterError(f"--{OPTIONS[name]} is not for {kind.__name__}: drop it; got {value}")
-        if self.balance is not None and kind is not TransductiveClassifier:
-            raise ParameterError("--balance needs --unlabelled: drop it")
-        if kind is KernelClassifier and "lam" in self.settings:
-            raise ParameterError("--lambda is not for --kernel: use --C, which is 1 / (samples * lambda)")
-        for name, (other, values) in NEEDS.items():
-            if self.extras[name] is not None and {**self.extras, "kernel": self.kernel}[other] not in values:
-                raise ParameterError(f"--{OPTIONS[name]} needs --{other} {' or '.join(values)}: drop it")
-        given = {name: value for name, value in self.extras.items() if value is not None}
-        try:
-            model = kind(**own, **self.settings, **given)
-            model._validate_params()
-        except ValueError as error:
-            raise ParameterError(str(error)) from error
-        return model
+    def kind(self, loss: str | None) -> Any:
+        """The first estimator that has the loss; ``None`` is the default of the first."""
+        if loss is None:
+            return self.kinds[0]
+        for kind in self.kinds:
+            if has_loss(kind, loss):
+                return kind
+        known = self.losses()
+        rule = f"one of {', '.join(known)}" if len(known) > 2 else " or ".join(known)
+        beside = "" if self.option == "loss" else f" with {self.label()}"
+        raise ParameterError(f"--loss must be {rule}{beside}; got {loss!r}")
 
-    def _kind(self) -> tuple[Any, dict[str, Any]]:
-        """The class, and the parameter that chose it."""
-        chosen = {"loss": self.loss, "measure": self.measure, "nu": self.nu, "kernel": self.kernel}
-        named = [name for name, value in chosen.items() if value is not None]
-        if self.task is not None:
-            return SequenceLabeler, self._sequence_loss(named)
-        if len(named) > 1:
-            raise ParameterError(f"--{named[0]} and --{named[1]} exclude each other: give one of them")
-        if self.unlabelled is not None:
-            if named and (named != ["loss"] or self.loss != "hinge"):
-                raise ParameterError(f"--unlabelled goes with the hinge loss; got --{named[0]} {chosen[named[0]]}")
-            return TransductiveClassifier, {"balance": self._balance()}
-        if self.measure is not None:
-            return MultivariateClassifier, {"measure": self.measure}
-        if self.nu is not None:
-            return NoveltyDetector, {"nu": self.nu}
-        if self.kernel is not None:
-            return KernelClassifier, {"kernel": self.kernel}
-        return self._by_loss(self.loss or DEFAULT_LOSS)
+    def losses(self) -> list[str]:
+        """Every loss of its estimators."""
+        return [name for kind in self.kinds for name in losses(kind)]
 
-    def _sequence_loss(self, named: list[str]) -> dict[str, Any]:
-        if self.task != "sequence":
-            raise ParameterError(f"--task must be sequence or absent; got {self.task!r}")
-        for name in [*(name for name in named if name != "loss"), *(["unlabelled"] if self.unlabelled else [])]:
-            raise ParameterError(f"--{name} is not for --task sequence: drop it")
-        if self.loss not in (None, *SequenceLabeler._losses):
-            raise ParameterError(f"--loss must be m3n or crf with --task sequence; got {self.loss!r}")
-        return {} if self.loss is None else {"loss": self.loss}
+    def label(self, loss: str = "") -> str:
+        """What the user typed to choose it: ``--kernel``, ``--task sequence``, ``--loss squared``."""
+        option = BY_NAME[self.option]
+        value = loss if self.option == "loss" else " ".join(option.choices)
+        return f"{option.flag()} {value}".rstrip()
 
-    def _balance(self) -> str | float | None:
-        """What ``--balance`` says; without an intercept there is nothing to balance."""
-        if self.balance is None:
-            return None if self.extras["fit_intercept"] is False else "labelled"
-        if self.balance in ("labelled", "none"):
-            return None if self.balance == "none" else self.balance
-        try:
-            return float(self.balance)
-        except ValueError:
-            raise ParameterError(f"--balance must be labelled, none, or a number; got {self.balance!r}") from None
 
-    @staticmethod
-    def _by_loss(loss: str) -> tuple[Any, dict[str, Any]]:
-        for kind in (LinearClassifier, LinearRegressor):
-            if loss in kind._losses:
-                return kind, {"loss": loss}
+MODELS = (  # the first whose option is given; the last by default
+    Model("online", (OnlineClassifier, OnlineRegressor)),
+    Model("task", (SequenceLabeler,)),
+    Model("unlabelled", (TransductiveClassifier,)),
+    Model("measure", (MultivariateClassifier,)),
+    Model("nu", (NoveltyDetector,)),
+    Model("kernel", (KernelClassifier,)),
+    Model("loss", (LinearClassifier, LinearRegressor, Ranker)),
+)
+
+
+def chosen_model(given: Given) -> Model:
+    """The row of ``MODELS`` that the options choose."""
+    return next((model for model in MODELS if model.option in given), MODELS[-1])
+
+
+def losses(kind: Any) -> list[str]:
+    """The names of an estimator's losses."""
+    return [*RISKS, *(f"{name}@k" for name in RISKS_AT)] if kind is Ranker else list(kind._losses)
+
+
+def has_loss(kind: Any, loss: str) -> bool:
+    """Whether an estimator has a loss of this name, ``ndcg@10`` and its like included."""
+    if kind is Ranker:
         with suppress(ParameterError):
             named_risk(loss)
-            return Ranker, {"loss": loss}
-        raise ParameterError(f"--loss must be one of {', '.join(LOSSES)}; got {loss!r}")
+            return True
+    return loss in losses(kind)
 
 
-OPTIONS = {  # by the parameter they set
-    "fit_intercept": "no-intercept",
-    "class_weight": "class-weight",
-    "penalty": "penalty",
-    "l1_ratio": "l1-ratio",
-    "multi_class": "multi-class",
-    "gamma": "gamma",
-    "C": "C",
-    "degree": "degree",
-    "coef0": "coef0",
-    "device": "device",
-    "pairs": "pairs",
-}
+def build(given: Given, **settings: Any) -> Any:
+    """The estimator that the options describe, its parameters checked."""
+    model = chosen_model(given)
+    kind = model.kind(given["loss"])
+    parameters = settings | dict(_parameters(given, model, kind))
+    if kind is TransductiveClassifier and given["intercept"] is False:
+        parameters.setdefault("balance", None)  # only an intercept can balance the classes
+    try:
+        estimator = kind(**parameters)
+        estimator._validate_params()
+    except ValueError as error:
+        raise ParameterError(in_options(str(error))) from error
+    return estimator
 
 
-NEEDS = {  # options that only some values of another give a meaning
-    "degree": ("kernel", ("poly",)),
-    "coef0": ("kernel", ("poly", "sigmoid")),
-    "l1_ratio": ("penalty", ("elasticnet",)),
-}
+def _parameters(given: Given, model: Model, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters that options set; an option for a parameter that the estimator is without is refused."""
+    takes = kind._get_param_names()
+    for option, value in given.options():
+        if option.sets in takes:
+            yield option.sets, value
+        elif option.sets and not (option.name == "loss" and has_loss(kind, value)):
+            raise option.refusal(f"is not for {model.label(given['loss'] or '')}", value, option.remedy)
 
 
-def number_or_word(text: str | None) -> float | str | None:
-    """What an option says that takes both."""
-    with suppress(TypeError, ValueError):
-        return float(text)  # type: ignore[arg-type]
-    return text
+def in_options(message: str) -> str:
+    """An estimator's message with the option before it that sets the parameter in question.
+
+    >>> in_options("The 'lam' parameter of LinearClassifier must be a float in the range (0.0, inf).")
+    "--lambda: The 'lam' parameter of LinearClassifier must be a float in the range (0.0, inf)."
+    """
+    named = re.search(r"'(\w+)' parameter", message)
+    flags = [option.flag() for option in OPTIONS if named and option.sets == named[1]]
+    return ": ".join([*flags, message])
 
 
 def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: Path | None) -> None:

@@ -1,91 +1,89 @@
-"""The options of ``undercut train``: their types and what the help says about them."""
+"""The options of ``undercut train``, one record each.
+
+Everything about an option follows from its record: the flag and the help panel (``signature``), the combinations that
+are refused before any data are read (``check``), the parameter of the estimator it sets and the estimators that are
+without it (``cli.models``).  Adding an option is adding a record.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from undercut.cli.option import Option
+from undercut.cli.readers import balance, number_or_word
 
-from undercut.cli.models import DEFAULT_LOSS, LOSSES
-from undercut.estimators.kernel_classifier import KERNELS, SOLVERS as KERNEL_SOLVERS
-from undercut.solvers import SOLVERS
-from undercut.solvers.online import ONLINE_SOLVERS
+DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
+SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
 
-File = Annotated[
-    Path,
-    typer.Argument(help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz"),
-]
-Task = Annotated[str | None, typer.Option(help="sequence: label the tokens of sequences")]
-Loss = Annotated[
-    str | None,
-    typer.Option(help=f"{', '.join(LOSSES)}; default {DEFAULT_LOSS}; with --task sequence m3n (default) or crf"),
-]
-Measure = Annotated[
-    str | None, typer.Option(help="f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss")
-]
-Nu = Annotated[float | None, typer.Option(help="Detect novelty: the share of samples that may be novel")]
-Kernel = Annotated[str | None, typer.Option(help=f"{', '.join(KERNELS)}: a kernel machine, hinge loss")]
-C = Annotated[float | None, typer.Option("--C", help="With --kernel, in place of lambda; default 1")]
-Gamma = Annotated[
-    str | None,
-    typer.Option(help="With --kernel: scale (default), auto or a number; with --unlabelled: what those samples count"),
-]
-Degree = Annotated[int | None, typer.Option(help="Of the poly kernel; default 3")]
-Coef0 = Annotated[float | None, typer.Option(help="Of the poly and sigmoid kernels; default 0")]
-Device = Annotated[str | None, typer.Option(help="With --kernel: where the Gram matrix is, such as cuda")]
-Template = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="With --task sequence, repeatable: window (default), spelling, a template such as 'word[-1] word[0]', "
-        "or a file of them"
-    ),
-]
-Columns = Annotated[
-    str | None, typer.Option(help="Names of the first columns of a CoNLL file, for templates; default word,pos")
-]
-MinCount = Annotated[int | None, typer.Option(min=1, help="Leave out rarer features of templates")]
-Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 0-7")]
-Pairs = Annotated[
-    str | None,
-    typer.Option(help="Pairs of feature and label with a weight: all, or seen in the data (default for templates)"),
-]
-Lambda = Annotated[
-    float | None,
-    typer.Option(
-        "--lambda", help="Lambda beside the mean loss; default 1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu"
-    ),
-]
-Penalty = Annotated[str | None, typer.Option(help="l2, l1 or elasticnet; default l2")]
-L1Ratio = Annotated[float | None, typer.Option(help="Share of l1 in elasticnet; default 0.5")]
-MultiClass = Annotated[
-    str | None, typer.Option(help="ovr, crammer_singer (hinge) or multinomial (logistic); default ovr")
-]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write the model")]
-Gap = Annotated[float | None, typer.Option(help="Stop at this gap relative to the objective; default 1e-3")]
-Solver = Annotated[
-    str,
-    typer.Option(
-        help=f"auto, {', '.join(SOLVERS)}; with --kernel {', '.join(KERNEL_SOLVERS)}; "
-        f"with --online {', '.join(ONLINE_SOLVERS)}"
-    ),
-]
-Intercept = Annotated[bool, typer.Option(help="Fit an intercept, which is not penalized")]
-ClassWeight = Annotated[str | None, typer.Option(help="balanced, or nothing")]
-MaxSteps = Annotated[int | None, typer.Option(help="Limit for each problem; default 10000")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Limit for each problem")]
-Unlabelled = Annotated[
-    Path | None, typer.Option(help="Learn from the samples of this file too, whatever labels it holds")
-]
-Balance = Annotated[
-    str | None,
-    typer.Option(help="With --unlabelled: labelled (default), a share of the last class, or none"),
-]
-Start = Annotated[Path | None, typer.Option(help="Continue from this model")]
-NFeatures = Annotated[int | None, typer.Option(help="Width of the data if the file does not show it")]
-Online = Annotated[bool, typer.Option("--online", help="Stream the file in chunks with an online method")]
-Passes = Annotated[int | None, typer.Option(min=1, help="With --online: times to read the file; default 1")]
-ChunkRows = Annotated[int | None, typer.Option(min=1, help="With --online: rows at a time; default 10000")]
-Classes = Annotated[str | None, typer.Option(help="With --online: all labels, such as -1,1")]
-Trace = Annotated[Path | None, typer.Option(help="Write one JSON line per step to this file")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors")]
+POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
+SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
+STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
+
+OPTIONS = [
+    Option("task", DATA, "Label the tokens of sequences", choices=("sequence",)),
+    Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
+           files="SVMlight files", online=True),
+    Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
+           excludes=("measure", "nu", "kernel", "task")),
+    Option("balance", DATA, "With --unlabelled: labelled, a share of the last class, or none", usual="labelled",
+           sets="balance", reads=balance, needs={"unlabelled": ()}),
+
+    Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}", usual="hinge, m3n for sequences",
+           sets="loss", online=True),
+    Option("measure", MODEL, "f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss",
+           sets="measure", excludes=("loss",)),
+    Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
+           sets="nu", excludes=("loss", "measure")),
+    Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
+           flags=("--intercept/--no-intercept",), usual="--intercept", sets="fit_intercept", online=True),
+    Option("class_weight", MODEL, "Give every class the same total weight", choices=("balanced",), sets="class_weight"),
+    Option("multi_class", MODEL, "ovr, crammer_singer (hinge) or multinomial (logistic)", usual="ovr",
+           sets="multi_class"),
+    Option("solver", MODEL, "auto, {solvers}; with --kernel {kernel_solvers}; with --online {online_solvers}",
+           usual="auto, with --online optimistic_proximal", sets="solver", online=True),
+    Option("start", MODEL, "Continue from this model", type=Path, online=True),
+
+    Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
+           usual="1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu", sets="lam", online=True,
+           remedy="use --C, which is 1 / (samples * lambda)"),
+    Option("penalty", PENALTY, "l2, l1 or elasticnet", usual="l2", sets="penalty"),
+    Option("l1_ratio", PENALTY, "Share of l1 in elasticnet", type=float, usual="0.5",
+           sets="l1_ratio", needs={"penalty": ("elasticnet",)}),
+
+    Option("kernel", KERNEL, "{kernels}: a kernel machine, hinge loss", sets="kernel",
+           excludes=("loss", "measure", "nu")),
+    Option("C", KERNEL, "In place of lambda", type=float, flags=("--C",), usual="1", sets="C", needs={"kernel": ()}),
+    Option("gamma", KERNEL, "scale, auto or a number; with --unlabelled: the weight of those samples",
+           usual="scale, with --unlabelled 1", sets="gamma", reads=number_or_word,
+           needs={"kernel": (), "unlabelled": ()}),
+    Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
+    Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
+           sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
+    Option("device", KERNEL, "Where the Gram matrix is, such as cuda", sets="device", needs={"kernel": ()}),
+
+    Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
+           "them", type=list[str], usual="window", needs=SEQUENCE, files="CoNLL files"),
+    Option("columns", SEQUENCES, "Names of the first columns of a CoNLL file, for templates", usual="word,pos",
+           needs=SEQUENCE, files="CoNLL files"),
+    Option("min_count", SEQUENCES, "Leave out rarer features of templates", type=int, minimum=1, default=1,
+           needs=SEQUENCE, files="CoNLL files"),
+    Option("folds", SEQUENCES, "Of letter.data, such as 0-7", needs=SEQUENCE, files="letter.data"),
+    Option("pairs", SEQUENCES, "Pairs of feature and label with a weight: all, or seen in the data",
+           usual="seen for templates", sets="pairs", needs=SEQUENCE),
+
+    Option("online", ONLINE, "Stream the file in chunks with an online method", type=bool, flags=("--online",),
+           online=True),
+    Option("passes", ONLINE, "Times to read the file", type=int, minimum=1, default=1, needs=STREAM, online=True),
+    Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
+    Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
+
+    Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
+    Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
+    Option("max_seconds", STOPPING, "Limit for each problem", type=float, sets="max_seconds"),
+
+    Option("output", OUTPUT, "Where to write the model", type=Path, flags=("--output", "-o"),
+           default=Path("model.uc"), online=True),
+    Option("trace", OUTPUT, "Write one JSON line per step to this file", type=Path),
+    Option("quiet", OUTPUT, "Print nothing but errors", type=bool, flags=("--quiet", "-q"), online=True),
+]  # fmt: skip

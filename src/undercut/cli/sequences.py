@@ -27,6 +27,8 @@ from undercut.maps.templates import TEMPLATES, TemplateFeatures
 from undercut.measures.chunks import chunk_scores
 from undercut.types import Array
 
+LETTERS, ROWS, TEXT = "letter.data", "SVMlight files", "CoNLL files"
+
 
 @dataclass(frozen=True)
 class LabelledSequences:
@@ -35,7 +37,12 @@ class LabelledSequences:
     X: Any
     y: list[Any]
     lengths: Array
-    is_text: bool
+    kind: str  # of the file, as the table of options calls it
+
+    @property
+    def is_text(self) -> bool:
+        """Whether X are columns of words, not a matrix."""
+        return self.kind == TEXT
 
     @property
     def options(self) -> dict[str, Any]:
@@ -60,16 +67,14 @@ def read_sequences(
         words = words if folds is None else words.take(np.isin(words.folds, _numbers(folds)))
         if not words.lengths.size:
             raise DataError(f"{file} has no word in the folds {folds}")
-        return LabelledSequences(words.X, words.y.tolist(), words.lengths, is_text=False)
-    if folds is not None:
-        raise ParameterError(f"--folds is for letter.data, whose words are numbered so: drop it; got {folds}")
+        return LabelledSequences(words.X, words.y.tolist(), words.lengths, LETTERS)
     if first.split()[1:2] and first.split()[1].startswith("qid:"):
         return _by_query(load_svmlight(file, n_features=n_features))
     data = load_conll(file)
     if labelled and len(data.columns) < 2:
         raise DataError(f"{file} must have a column of tokens and one of labels; it has one column")
     seen = ConllData(data.columns[:-1], data.lengths) if labelled else data
-    return LabelledSequences(seen, data.columns[-1], data.lengths, is_text=True)
+    return LabelledSequences(seen, data.columns[-1], data.lengths, TEXT)
 
 
 def _by_query(data: SvmlightData) -> LabelledSequences:
@@ -80,7 +85,7 @@ def _by_query(data: SvmlightData) -> LabelledSequences:
     if counts.max() > 1:
         raise DataError(f"the rows of a sequence must stand together; those of qid:{runs[counts.argmax()]} do not")
     lengths = np.diff(np.append(starts, qid.size))
-    return LabelledSequences(data.X, labels(data.y).tolist(), lengths, is_text=False)
+    return LabelledSequences(data.X, labels(data.y).tolist(), lengths, ROWS)
 
 
 def _numbers(folds: str) -> list[int]:
@@ -96,17 +101,17 @@ def _numbers(folds: str) -> list[int]:
         raise ParameterError(f"--folds must be numbers and ranges such as 0-7,9; got {folds!r}") from None
 
 
-def templates(given: list[str], columns: str | None, min_count: int | None) -> TemplateFeatures:
-    """The templates of ``--template``: their names or themselves, or files with one per line; "window" by default."""
+def templates(given: list[str], columns: str | None, min_count: int) -> TemplateFeatures:
+    """The templates of ``--template``: their names or themselves, or files with one per line."""
     each: list[str] = []
-    for text in given or ["window"]:
+    for text in given:
         if text not in TEMPLATES and os.path.isfile(text):
             lines = Path(text).read_text(encoding="utf-8").splitlines()
             each += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         else:
             each.append(text)
     names = {} if columns is None else {"columns": tuple(columns.split(","))}
-    return TemplateFeatures(each, min_count=min_count or 1, **names)
+    return TemplateFeatures(each, min_count=min_count, **names)
 
 
 def check_kind(model: SequenceLabeler, data: LabelledSequences, file: Path) -> None:

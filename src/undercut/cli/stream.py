@@ -10,30 +10,23 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from undercut.cli.given import Given
+from undercut.cli.models import build
+from undercut.cli.options import OPTIONS
 from undercut.cli.report import labels, print_rows
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
 from undercut.io.svmlight import iter_svmlight
 
 
-def train_online(
-    file: Path,
-    settings: dict[str, Any],
-    output: Path,
-    *,
-    n_passes: int,
-    chunk_rows: int,
-    classes: str | None,
-    n_features: int | None,
-    start: Path | None,
-    quiet: bool,
-) -> int:
-    """Stream ``file`` ``n_passes`` times; the exit code.  The model is saved after every pass, and on Ctrl-C."""
-    model = _estimator(settings) if start is None else _resumed(start, settings)
+def train_online(file: Path, given: Given) -> int:
+    """Stream ``file``, ``--passes`` times; the exit code.  The model is saved after every pass, and on Ctrl-C."""
+    model = _resumed(given) if "start" in given else build(given)
+    output, n_passes, chunk_rows, quiet = given["output"], given["passes"], given["chunk_rows"], given["quiet"]
     options: dict[str, Any] = {}
-    if isinstance(model, OnlineClassifier) and classes is not None:
-        options["classes"] = _parse_classes(classes)
-    width = getattr(model, "n_features_in_", n_features)
+    if isinstance(model, OnlineClassifier) and "classes" in given:
+        options["classes"] = _parse_classes(given["classes"])
+    width = getattr(model, "n_features_in_", given["n_features"])
     done = getattr(model, "n_samples_seen_", 0)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True, emoji=False)
@@ -68,27 +61,13 @@ def _chunks(file: Path, chunk_rows: int, width: int | None, skip: int) -> Iterat
         skip = max(0, skip - y.size)
 
 
-def _estimator(settings: dict[str, Any]) -> Any:
-    if settings["loss"] in OnlineClassifier._losses:
-        model: Any = OnlineClassifier(**settings)
-    elif settings["loss"] in OnlineRegressor._losses:
-        model = OnlineRegressor(**settings)
-    else:
-        known = ", ".join([*OnlineClassifier._losses, *OnlineRegressor._losses])
-        raise ParameterError(f"--loss must be one of {known}; got {settings['loss']!r}")
-    try:
-        model._validate_params()
-    except ValueError as error:
-        raise ParameterError(str(error)) from error
-    return model
-
-
-def _resumed(start: Path, settings: dict[str, Any]) -> Any:
-    model = load_model(start)
+def _resumed(given: Given) -> Any:
+    """The model of ``--start``, whose settings must be those that are wanted now."""
+    model, start = load_model(given["start"]), given["start"]
     if not isinstance(model, OnlineClassifier | OnlineRegressor) or not hasattr(model, "_games"):
         raise ParameterError(f"--start must be a model of train --online to go on with --online; got {start}")
-    wanted = _estimator(settings)
-    for name in settings:
+    wanted = build(given)
+    for name in (option.sets for option in OPTIONS if option.sets and option.online):
         old, new = (model._loss(), wanted._loss()) if name == "loss" else (getattr(model, name), getattr(wanted, name))
         if old != new:
             raise ParameterError(f"--start has {name} = {old!r}, and now it is {new!r}: keep it")

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from undercut.callbacks import describe
 from undercut.cli.report import console
 from undercut.errors import DataError
+from undercut.plotting import plot_convergence
 from undercut.trace import read_trace
 
 
-def trace(
-    files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace")],
-    plot: Annotated[Path | None, typer.Option(help="Save a convergence plot here (.png, .pdf, .svg)")] = None,
-) -> None:
-    """Summarize traces, and plot them beside each other."""
+def summarize(files: list[Path], plot: Path | None) -> None:
+    """The last line of every trace, and a plot where one is wanted."""
     runs = {str(file): read_trace(file) for file in files}
     for name, rows in runs.items():
         if not rows:
             raise DataError(f"{name} holds no row of a trace")
         console().print(f"{name}: {describe(rows[-1])}  {rows[-1].seconds:.2f} s", soft_wrap=True)
     if plot is not None:
-        from undercut.plotting import plot_convergence  # matplotlib is slow to import
-
         try:
             plot_convergence(runs, plot)
         except ValueError as error:

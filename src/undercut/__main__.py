@@ -1,0 +1,5 @@
+"""``python -m undercut`` is the command ``undercut``."""
+
+from undercut.cli import main
+
+main()

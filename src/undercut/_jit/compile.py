@@ -1,0 +1,38 @@
+"""The one decorator of compiled functions: Numba's ``njit``, usable where no cache folder is writable.
+
+Numba raises at decoration, which happens at import, if it finds no folder for compiled code: the package belongs to
+another user and there is no home folder.  Such functions are then compiled anew in every process, with one warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``numba.njit(**options)``, without a cache where none can be written."""
+
+    def decorate(function):
+        try:
+            return numba.njit(**options)(function)
+        except RuntimeError:  # "cannot cache function ...: no locator available"; any other is raised again below
+            compiled = numba.njit(**(options | {"cache": False}))(function)
+            _warn_of_no_cache()
+            return compiled
+
+    return decorate
+
+
+@cache  # so that it is said once, whatever the warning filters are
+def _warn_of_no_cache() -> None:
+    warnings.warn(
+        "no cache folder is writable, so that every process compiles anew, which takes seconds: "
+        "set NUMBA_CACHE_DIR to a folder that is",
+        RuntimeWarning,
+        stacklevel=3,
+    )
