@@ -98,9 +98,14 @@ class MarginLoss(Loss):
 
     @override
     def check_target(self, y: FloatArray) -> None:
-        wrong = np.flatnonzero(np.abs(y) != 1.0)
-        if wrong.size:
-            raise DataError(f"targets must be -1 or +1; got {y[wrong[0]]} at sample {wrong[0]}")
+        check_signs(y)
+
+
+def check_signs(y: FloatArray) -> None:
+    """Raise ``DataError`` unless every target is -1 or +1."""
+    wrong = np.flatnonzero(np.abs(y) != 1.0)
+    if wrong.size:
+        raise DataError(f"targets must be -1 or +1; got {y[wrong[0]]} at sample {wrong[0]}")
 
 
 class RegressionLoss(Loss):

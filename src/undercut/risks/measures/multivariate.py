@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Evaluation, ScoreFunction
-from undercut.losses.checks import check_signs
+from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
 from undercut.risks.checks import real_targets

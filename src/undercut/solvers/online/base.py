@@ -163,8 +163,8 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
             )
         if self.needs_radius and loss.infimum(np.ones(1))[0] == -math.inf:
             raise CapabilityError(
-                f"{type(self).__name__} needs a bound on |w|, which follows from the infimum of the loss; got {loss!r}, "
-                "whose `infimum` is -inf: implement it, or use Pegasos"
+                f"{type(self).__name__} needs a bound on |w|, which follows from the infimum of the loss, and that of "
+                f"{loss!r} is unknown: implement `infimum`, or use Pegasos"
             )
 
     @override
