@@ -4,7 +4,7 @@
 mini-batches or a compiled pass only if its design has the capability that it needs.  Dense arrays and CSR matrices have
 all of them.
 
-Arguments are read-only.  What a method returns is new memory that belongs to the caller, unless it says otherwise.
+Arguments are not modified and not kept.  What a method returns is new memory, which the caller may overwrite.
 Calls on one object come from one thread at a time.
 """
 
@@ -19,7 +19,11 @@ class Rows(NamedTuple):
     """Row i is ``values[start : stop]`` at ``columns[start - offset : stop - offset]``, then ``constant``.
 
     CSR: start and stop from ``indptr``, offset 0.  Dense: start ``i * columns.size``, which is the offset too.
-    The arrays are views of the stored matrix, contiguous, float32 or float64 values and int32 or int64 columns.
+    The arrays are views of the stored matrix, read-only: contiguous float32 or float64 values, int32 or int64 columns.
+
+    >>> import numpy as np
+    >>> Rows(False, np.array([0, 1]), np.array([3]), np.array([2.5]), constant=1.0).values  # one row: 2.5 at column 3
+    array([2.5])
     """
 
     dense: bool

@@ -39,13 +39,14 @@ class Loss(ABC):
 
     The two abstract methods are enough, without a free intercept.
 
+    >>> from undercut.contracts import Loss
     >>> class Distance(Loss):  # sqrt(1 + (s - y)^2) - 1
     ...     def value_slope(self, y, scores):
     ...         root = np.sqrt(1.0 + (scores - y) ** 2)
     ...         return root - 1.0, (scores - y) / root
     ...     def check_target(self, y):
     ...         if not np.isfinite(y).all():
-    ...             raise DataError("targets must be finite")
+    ...             raise ValueError("targets must be finite")
     >>> from undercut import L2, LinearRisk, minimize
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0])
     >>> minimize(LinearRisk(X, y, Distance()), L2(1e-6)).w.round(2)
@@ -87,6 +88,7 @@ class Loss(ABC):
 class MarginLoss(Loss):
     """A loss ``l(y s)`` for classification: targets are -1 and +1.
 
+    >>> from undercut.contracts import MarginLoss
     >>> class Perceptron(MarginLoss):  # max(0, -y s)
     ...     def value_slope(self, y, scores):
     ...         return np.maximum(0.0, -y * scores), np.where(y * scores < 0.0, -y, 0.0)
@@ -112,6 +114,7 @@ class RegressionLoss(Loss):
     """A loss for regression: targets are finite numbers.
 
     >>> from undercut import Absolute
+    >>> from undercut.contracts import RegressionLoss
     >>> isinstance(Absolute(), RegressionLoss)
     True
     """
@@ -126,6 +129,7 @@ class RegressionLoss(Loss):
 class SmoothLoss(Loss):
     """A loss whose derivative is continuous, and differentiable except at finitely many points.
 
+    >>> from undercut.contracts import RegressionLoss, SmoothLoss
     >>> class LogCosh(RegressionLoss, SmoothLoss):  # log cosh(s - y)
     ...     def value_slope(self, y, scores):
     ...         off = np.abs(scores - y)
@@ -160,6 +164,7 @@ class Pieces(NamedTuple):
 class PiecewiseLinearLoss(Loss):
     """A convex loss given by its kinks, and zero at the first of them.
 
+    >>> from undercut.contracts import Pieces, PiecewiseLinearLoss, RegressionLoss
     >>> class Distance(RegressionLoss, PiecewiseLinearLoss):  # |s - y|
     ...     def pieces(self, y):
     ...         return Pieces(left=np.full_like(y, -1.0), kinks=y[None, :], jumps=np.array([2.0]))
@@ -210,6 +215,7 @@ class KinkedLoss(Loss):
 
     A ``LinearRisk`` with it is a ``MajorizedRisk``, and has an exact intercept.
 
+    >>> from undercut.contracts import KinkedLoss, Kinks, RegressionLoss
     >>> class Capped(RegressionLoss, KinkedLoss):  # min(|s - y|, 1)
     ...     def kinks(self, y):
     ...         at = np.stack([y - 1.0, y, y + 1.0])
@@ -247,6 +253,7 @@ class MulticlassLoss(ABC):
 
     y : int64 array (n,) of classes 0 ... K-1;  S, D : float64 arrays (n, K), read-only
 
+    >>> from undercut.contracts import Motion, MulticlassLoss
     >>> class SumOfHinges(MulticlassLoss):  # sum over k != y of max(0, 1 + s_k - s_y)
     ...     def value_slope(self, y, S):
     ...         own = np.arange(y.size), y

@@ -22,6 +22,7 @@ class Regularizer(ABC):
     w, z : float64 arrays (n_params,), read-only and not kept.  Arrays that are returned are new and belong to the
     caller.  Regularizers are immutable, so any number of threads and runs may share one.
 
+    >>> from undercut.contracts import Regularizer
     >>> class GroupNet(Regularizer):  # lam/2 |w|^2 + mu |w|, exactly zero where |z| <= mu
     ...     lam, mu, strong_convexity = 0.1, 0.5, 0.1
     ...     def value(self, w):

@@ -62,6 +62,7 @@ class Risk(Protocol):
     ``is_convex`` promises that every plane lies below R: bounds and certificates are computed from it, and are wrong
     if it does not hold.  ``undercut.testing.check_risk`` tests these rules.
 
+    >>> from undercut.contracts import Cut
     >>> class Distance:  # R(w) = |w - 1|
     ...     n_params, lower_bound, is_convex = 3, 0.0, True
     ...     def value(self, w):
@@ -92,6 +93,7 @@ class Line(Protocol):
 
     A line is valid as long as its risk; it keeps its own copies of what it needs of ``w`` and ``direction``.
 
+    >>> from undercut.contracts import Cut
     >>> class BowlLine:  # of R(w) = |w - 1|^2 / 2
     ...     def __init__(self, w, direction):
     ...         self.w, self.direction = w.copy(), direction.copy()
@@ -150,6 +152,7 @@ class SmoothRisk(LineRisk, Protocol):
 
     >>> from undercut import Hinge, LinearRisk, Squared
     >>> X, y = np.eye(2), np.array([1.0, -1.0])
+    >>> from undercut.contracts import SmoothRisk
     >>> isinstance(LinearRisk(X, y, Squared()), SmoothRisk), isinstance(LinearRisk(X, y, Hinge()), SmoothRisk)
     (True, False)
     >>> LinearRisk(X, y, Squared()).hessian(np.zeros(2))
@@ -165,6 +168,7 @@ class SmoothRisk(LineRisk, Protocol):
 class BatchedRisk(Risk, Protocol):
     """A risk that is a mean over samples: what online solvers and shards need.
 
+    >>> from undercut.contracts import Cut
     >>> class Center:  # R(w) = mean of |w - x_i|^2 / 2
     ...     lower_bound, is_convex = 0.0, True
     ...     def __init__(self, X):
@@ -231,6 +235,7 @@ class MinorizedRisk(Risk, Protocol):
     >>> risk = StructuredRisk(Signs(), np.eye(2), [1, -1], cache=5)
     >>> before = risk.minorant.value(np.zeros(2))
     >>> cut = risk.cut(np.zeros(2))
+    >>> from undercut.contracts import MinorizedRisk
     >>> before, risk.minorant.value(np.zeros(2)), isinstance(risk, MinorizedRisk)
     (0.0, 1.0, True)
     """

@@ -38,6 +38,7 @@ class ScoreFunction(ABC):
     >>> from undercut import L2, minimize
     >>> from undercut.maps.design import as_design
     >>> from undercut.risks import ScoreRisk
+    >>> from undercut.contracts import Evaluation, ScoreFunction
     >>> class LargestError(ScoreFunction):  # phi(s) = max_i |s_i - y_i|
     ...     def __init__(self, y):
     ...         self.y = y
