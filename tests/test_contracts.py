@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import aslinearoperator
 
 from undercut import (
     L1,
@@ -19,7 +18,6 @@ from undercut import (
     Hinge,
     LinearRisk,
     Logistic,
-    Ramp,
     Squared,
     Stop,
     contracts,
@@ -40,10 +38,10 @@ from undercut.contracts import (
     Solver,
     WeightedGramDesign,
 )
-from undercut.errors import CapabilityError, DataError
-from undercut.losses import CrammerSinger, Softmax
+from undercut.errors import CapabilityError
+from undercut.maps.design import as_design
 from undercut.regularizers import BlockSum
-from undercut.risks import MulticlassRisk, ScoreRisk
+from undercut.risks import ScoreRisk
 from undercut.solvers import CachedCuttingPlane, ConvexConcave, LevelBundle, Newton
 from undercut.solvers.online import Pegasos
 from undercut.testing import check_regularizer, check_risk
@@ -219,7 +217,7 @@ def test_a_score_function_of_ones_own_is_minimized(data):
             return Evaluation(0.5 * float(np.mean((scores - y) ** 2)), (scores - y) / y.size)
 
     X, y = data
-    mine = ScoreRisk(as_contract(X), MeanSquare())
+    mine = ScoreRisk(as_design(X), MeanSquare())
     assert minimize(mine, L2(LAM), stop=STOP).objective == pytest.approx(
         minimize(LinearRisk(X, y, Squared()), L2(LAM), stop=STOP).objective, rel=1e-5
     )
@@ -334,84 +332,6 @@ def test_a_solver_of_ones_own_is_run():
     result = minimize(Bowl(), L2(LAM), Descent(), stop=Stop(max_steps=200))
     np.testing.assert_allclose(result.w, 1.0 / (1.0 + LAM))
     assert result.certificate == "none"
-
-
-# --- Designs ------------------------------------------------------------------------------------------------------
-
-
-class Products:
-    """The least that a design is: its shape and two products."""
-
-    def __init__(self, X):
-        self.X, self.shape = X, X.shape
-
-    def matvec(self, w):
-        return self.X @ w
-
-    def rmatvec(self, g):
-        return self.X.T @ g
-
-
-class WithGram(Products):
-    def weighted_gram(self, g):
-        return (self.X.T * g) @ self.X
-
-
-class WithRows(Products):
-    def take(self, rows):
-        return WithRows(self.X[rows])
-
-
-def as_contract(X):
-    design = Products(X)
-    assert isinstance(design, contracts.Design)
-    return design
-
-
-@pytest.mark.parametrize("make", [Products, WithGram, WithRows, aslinearoperator], ids=lambda make: make.__name__)
-@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Ramp()], ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_a_design_of_ones_own_gives_the_same_optimum(data, make, loss, fit_intercept):
-    X, y = data
-    mine, ours = (
-        minimize(LinearRisk(A, y, loss, fit_intercept=fit_intercept), L2(LAM), "nonconvex_bundle", stop=STOP)
-        for A in (make(X), X)
-    )
-    assert mine.objective == pytest.approx(ours.objective, rel=1e-4)
-
-
-@pytest.mark.parametrize("loss", [Softmax(), CrammerSinger()], ids=lambda loss: type(loss).__name__)
-def test_a_design_of_ones_own_serves_several_classes(data, loss):
-    X = data[0]
-    y = X[:, :3].argmax(axis=1)
-    mine, ours = (minimize(MulticlassRisk(A, y, loss), L2(LAM), stop=STOP) for A in (Products(X), X))
-    assert mine.objective == pytest.approx(ours.objective, rel=1e-5)
-
-
-def test_only_what_is_needed_is_asked_of_a_design(data):
-    X, y = data
-    plain, gram, rows = (LinearRisk(make(X), y, Logistic()) for make in (Products, WithGram, WithRows))
-    assert not isinstance(plain, SmoothRisk | BatchedRisk)
-    assert isinstance(gram, SmoothRisk)
-    assert isinstance(rows, BatchedRisk)
-    assert minimize(gram, L2(LAM), Newton(), stop=STOP).gap >= 0.0
-    ours = minimize(LinearRisk(X, y, Logistic()), L2(LAM), stop=STOP).objective
-    assert minimize(rows, L2(LAM), Pegasos(n_passes=50)).objective == pytest.approx(ours, rel=1e-2)
-    with pytest.raises(CapabilityError, match="Newton needs a smooth risk"):
-        minimize(plain, L2(LAM), Newton())
-
-
-def test_what_a_design_lacks_is_named():
-    class Half:
-        shape = (2, 2)
-
-        def matvec(self, w):
-            return w
-
-    with pytest.raises(DataError, match=r"`matvec\(w\)` and `rmatvec\(g\)`; Half has no rmatvec"):
-        LinearRisk(Half(), np.array([1.0, -1.0]), Hinge())
-    with pytest.raises(DataError, match=r"2-d `shape`.*got shape \(4,\)"):
-        LinearRisk(Products(np.zeros(4)), np.array([1.0, -1.0]), Hinge())
 
 
 @pytest.mark.parametrize("kind", [Risk, SmoothRisk, BatchedRisk, RowDesign, WeightedGramDesign])

@@ -6,8 +6,8 @@ Rules that hold for every method of every contract here:
   after the call: the caller may overwrite them.
 - What is returned belongs to the caller: later calls do not change it.  ``Evaluation.slopes`` is the one exception.
 - Calls on one object come from one thread at a time.  Risks keep scratch memory between calls, so two threads must not
-  evaluate the same object at once; two objects may be evaluated at once, also if they share X.  ``minimize`` holds a
-  lock per risk for the length of a run.
+  evaluate the same object at once; two objects may be evaluated at once, also if they share the array X.  ``minimize``
+  holds a lock per risk for the length of a run.
 - The capabilities are types: a class that cannot answer a question does not have the method.
 """
 
