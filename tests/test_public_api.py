@@ -11,6 +11,7 @@ import pytest
 
 import undercut
 from undercut import contracts, errors
+from undercut.losses import NAMES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PUBLIC = sorted(undercut.__all__)
@@ -45,6 +46,12 @@ def test_every_public_method_is_documented_or_keeps_a_contract_that_is(name):
         if not attribute.startswith("_") and member.__module__.startswith("undercut") and attribute in vars(kind):
             contract = getattr(contracts.Risk, attribute, None)
             assert inspect.getdoc(member) or inspect.getdoc(contract), f"{name}.{attribute}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_registered_loss_has_a_line_in_the_catalogue(name):
+    row = f"| `\"{name}\"` | `{NAMES[name].__name__}("
+    assert row in (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
 
 
 def test_the_version_is_that_of_the_project():

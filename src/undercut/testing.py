@@ -20,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from undercut.contracts import LineRisk, QuadraticRegularizer, Regularizer, Rescaling, Risk, SmoothRisk, StructuredModel
+from undercut.contracts import (
+    LineRisk,
+    ProximalRegularizer,
+    QuadraticRegularizer,
+    Regularizer,
+    Rescaling,
+    Risk,
+    SmoothRisk,
+    StructuredModel,
+)
 from undercut.errors import DataError
 from undercut.risks.structured.decoding import Share
 from undercut.types import FloatArray
@@ -46,7 +55,7 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
     if isinstance(risk, LineRisk):
         for sign in (1.0, -1.0):  # one of them is a direction of descent
             _check_line(risk, points[0], sign * (points[1] - points[0]))
-    if isinstance(risk, SmoothRisk) and risk.is_smooth:
+    if isinstance(risk, SmoothRisk):
         _check_hessian(risk, points[0], points[1] - points[0])
 
 
@@ -135,7 +144,7 @@ def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, ra
     _check_fenchel_young(reg, reachable, points)
     if reg.strong_convexity > 0.0:
         _check_curvature(reg, np.stack(points), reachable[0])
-    if reg.is_proximal:
+    if isinstance(reg, ProximalRegularizer):
         _check_near(reg, reachable)
     if isinstance(reg, QuadraticRegularizer):
         _check_quadratic(reg, points)
@@ -182,7 +191,7 @@ def _check_curvature(reg: Regularizer, A: FloatArray, z: FloatArray) -> None:
     )
 
 
-def _check_near(reg: Regularizer, duals: list[FloatArray]) -> None:
+def _check_near(reg: ProximalRegularizer, duals: list[FloatArray]) -> None:
     tau = 0.7
     points = [reg.conjugate_argmax(z) for z in duals]
     center = points[0]

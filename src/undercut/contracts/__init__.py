@@ -1,6 +1,9 @@
-"""Every contract that a user may implement: risks, losses, regularizers, solvers, designs and structured models."""
+"""Every contract that a user may implement: risks, losses, regularizers, solvers, designs and structured models.
 
-from undercut.contracts.design import Design, LinearMap, Rows
+``docs/contracts.md`` tells which one to choose.  Each has an example that the tests run.
+"""
+
+from undercut.contracts.design import BlockDesign, Design, RowDesign, Rows, StoredDesign, WeightedGramDesign
 from undercut.contracts.loss import (
     CompiledSlope,
     KinkedLoss,
@@ -14,7 +17,13 @@ from undercut.contracts.loss import (
     RegressionLoss,
     SmoothLoss,
 )
-from undercut.contracts.regularizer import DifferentiableRegularizer, QuadraticRegularizer, Regularizer, Tilted
+from undercut.contracts.regularizer import (
+    DifferentiableRegularizer,
+    ProximalRegularizer,
+    QuadraticRegularizer,
+    Regularizer,
+    Tilted,
+)
 from undercut.contracts.risk import (
     BatchedRisk,
     Cut,
@@ -31,6 +40,7 @@ from undercut.contracts.structured import Features, Labeling, Rescaling, Structu
 
 __all__ = [
     "BatchedRisk",
+    "BlockDesign",
     "CompiledSlope",
     "Cut",
     "Design",
@@ -42,7 +52,6 @@ __all__ = [
     "Labeling",
     "Line",
     "LineRisk",
-    "LinearMap",
     "Loss",
     "MajorizedRisk",
     "MarginLoss",
@@ -51,17 +60,21 @@ __all__ = [
     "MulticlassLoss",
     "Pieces",
     "PiecewiseLinearLoss",
+    "ProximalRegularizer",
     "QuadraticRegularizer",
     "RegressionLoss",
     "Regularizer",
     "Rescaling",
     "Risk",
+    "RowDesign",
     "Rows",
     "ScoreFunction",
     "SmoothLoss",
     "SmoothRisk",
     "Solver",
     "State",
+    "StoredDesign",
     "StructuredModel",
     "Tilted",
+    "WeightedGramDesign",
 ]

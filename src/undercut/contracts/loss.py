@@ -3,6 +3,9 @@
 A loss is a function of the score s = <w, x> + b of one sample with target y.  A ``MarginLoss`` has targets -1 and +1, a
 ``RegressionLoss`` finite numbers.  A loss that is also a ``SmoothLoss`` or a ``PiecewiseLinearLoss`` gets a faster
 exact line search and intercept.
+
+Arrays hold one entry per sample: ``y`` and ``scores`` are float64 of shape (n,), read-only and not kept.  What a method
+returns is new memory, which the caller may overwrite.  Losses are immutable, so any number of threads may share one.
 """
 
 from __future__ import annotations
@@ -20,14 +23,35 @@ from undercut.types import Array, FloatArray
 
 
 class CompiledSlope(NamedTuple):
-    """How the compiled loops compute the slope of a loss: its number in ``_jit.pointwise``, and its one setting."""
+    """How the compiled loops compute the slope of a loss: its number in ``_jit.pointwise``, and its one setting.
+
+    >>> from undercut import Huber
+    >>> Huber(width=0.5).compiled_slope.setting
+    0.5
+    """
 
     number: int
     setting: float = 0.0
 
 
 class Loss(ABC):
-    """``l(y, s)``, convex in s unless ``is_convex`` says otherwise."""
+    """``l(y, s)``, convex in s unless ``is_convex`` says otherwise.
+
+    The two abstract methods are enough, without a free intercept.
+
+    >>> from undercut.contracts import Loss
+    >>> class Distance(Loss):  # sqrt(1 + (s - y)^2) - 1
+    ...     def value_slope(self, y, scores):
+    ...         root = np.sqrt(1.0 + (scores - y) ** 2)
+    ...         return root - 1.0, (scores - y) / root
+    ...     def check_target(self, y):
+    ...         if not np.isfinite(y).all():
+    ...             raise ValueError("targets must be finite")
+    >>> from undercut import L2, LinearRisk, minimize
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0])
+    >>> minimize(LinearRisk(X, y, Distance()), L2(1e-6)).w.round(2)
+    array([1.])
+    """
 
     is_convex: ClassVar[bool] = True
 
@@ -62,7 +86,17 @@ class Loss(ABC):
 
 
 class MarginLoss(Loss):
-    """A loss ``l(y s)`` for classification: targets are -1 and +1."""
+    """A loss ``l(y s)`` for classification: targets are -1 and +1.
+
+    >>> from undercut.contracts import MarginLoss
+    >>> class Perceptron(MarginLoss):  # max(0, -y s)
+    ...     def value_slope(self, y, scores):
+    ...         return np.maximum(0.0, -y * scores), np.where(y * scores < 0.0, -y, 0.0)
+    >>> Perceptron().check_target(np.array([1.0, 0.0]))
+    Traceback (most recent call last):
+        ...
+    undercut.errors.DataError: targets must be -1 or +1; got 0.0 at sample 1
+    """
 
     @override
     def check_target(self, y: FloatArray) -> None:
@@ -77,7 +111,13 @@ def check_signs(y: FloatArray) -> None:
 
 
 class RegressionLoss(Loss):
-    """A loss for regression: targets are finite numbers."""
+    """A loss for regression: targets are finite numbers.
+
+    >>> from undercut import Absolute
+    >>> from undercut.contracts import RegressionLoss
+    >>> isinstance(Absolute(), RegressionLoss)
+    True
+    """
 
     @override
     def check_target(self, y: FloatArray) -> None:
@@ -87,7 +127,22 @@ class RegressionLoss(Loss):
 
 
 class SmoothLoss(Loss):
-    """A loss whose derivative is continuous and, but for finitely many points, differentiable."""
+    """A loss whose derivative is continuous, and differentiable except at finitely many points.
+
+    >>> from undercut.contracts import RegressionLoss, SmoothLoss
+    >>> class LogCosh(RegressionLoss, SmoothLoss):  # log cosh(s - y)
+    ...     def value_slope(self, y, scores):
+    ...         off = np.abs(scores - y)
+    ...         return off + np.log1p(np.exp(-2.0 * off)) - np.log(2.0), np.tanh(scores - y)
+    ...     def curvature(self, y, scores):
+    ...         return 1.0 - np.tanh(scores - y) ** 2
+    >>> from undercut import L2, LinearRisk, minimize
+    >>> X, y = np.array([[1.0], [2.0]]), np.array([3.0, 5.0])
+    >>> risk = LinearRisk(X, y, LogCosh(), fit_intercept=True)
+    >>> w = minimize(risk, L2(1e-6), "newton").w
+    >>> w.round(2), round(risk.intercept(w), 2)
+    (array([2.]), 1.0)
+    """
 
     @abstractmethod
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
@@ -95,7 +150,11 @@ class SmoothLoss(Loss):
 
 
 class Pieces(NamedTuple):
-    """``l_i(s) = left_i (s - kinks_0i) + sum_k jumps_k max(0, s - kinks_ki)``."""
+    """``l_i(s) = left_i (s - kinks_0i) + sum_k jumps_k max(0, s - kinks_ki)``; float64 arrays, not modified.
+
+    >>> Pieces(left=-np.ones(3), kinks=np.zeros((1, 3)), jumps=np.array([2.0])).kinks.shape  # |s| of three samples
+    (1, 3)
+    """
 
     left: FloatArray  # slope below the first kink, one per sample
     kinks: FloatArray  # one row per kink, ascending; one column per sample
@@ -103,7 +162,15 @@ class Pieces(NamedTuple):
 
 
 class PiecewiseLinearLoss(Loss):
-    """A loss given by its kinks, and zero at the first of them."""
+    """A convex loss given by its kinks, and zero at the first of them.
+
+    >>> from undercut.contracts import Pieces, PiecewiseLinearLoss, RegressionLoss
+    >>> class Distance(RegressionLoss, PiecewiseLinearLoss):  # |s - y|
+    ...     def pieces(self, y):
+    ...         return Pieces(left=np.full_like(y, -1.0), kinks=y[None, :], jumps=np.array([2.0]))
+    >>> Distance().value_slope(np.array([1.0, 1.0]), np.array([3.0, 0.0]))
+    (array([2., 1.]), array([ 1., -1.]))
+    """
 
     @abstractmethod
     def pieces(self, y: FloatArray) -> Pieces:
@@ -117,7 +184,12 @@ class PiecewiseLinearLoss(Loss):
 
 
 class Kinks(NamedTuple):
-    """``l_i(s) = constant_i + left_i s + sum_k jumps_ki max(0, s - at_ki)``; a kink with a jump of zero is none."""
+    """``l_i(s) = constant_i + left_i s + sum_k jumps_ki max(0, s - at_ki)``; a jump of zero is no kink.
+
+    >>> at = np.array([[0.0], [1.0]])  # max(0, s) - max(0, s - 1) of one sample: a ramp from 0 to 1
+    >>> Kinks(np.zeros(1), np.zeros(1), at, np.array([[1.0], [-1.0]])).value_slope(np.array([0.25]))
+    (array([0.25]), array([1.]))
+    """
 
     constant: FloatArray
     left: FloatArray
@@ -128,7 +200,7 @@ class Kinks(NamedTuple):
         """Loss and right derivative of every sample at its score."""
         passed = np.where(scores >= self.at, self.jumps, 0.0)
         slopes = self.left + passed.sum(axis=0)
-        with np.errstate(over="ignore"):  # as a line per piece: nothing cancels where it is level
+        with np.errstate(over="ignore"):  # one line per piece, so that nothing cancels on a flat one
             return self.constant - (passed * self.at).sum(axis=0) + slopes * scores, slopes
 
     def majorized(self, scores: FloatArray) -> Kinks:
@@ -139,7 +211,19 @@ class Kinks(NamedTuple):
 
 
 class KinkedLoss(Loss):
-    """A continuous piecewise-linear loss, convex or not, given by its kinks."""
+    """A continuous piecewise-linear loss, convex or not, given by its kinks.
+
+    A ``LinearRisk`` with it is a ``MajorizedRisk``, and has an exact intercept.
+
+    >>> from undercut.contracts import KinkedLoss, Kinks, RegressionLoss
+    >>> class Capped(RegressionLoss, KinkedLoss):  # min(|s - y|, 1)
+    ...     def kinks(self, y):
+    ...         at = np.stack([y - 1.0, y, y + 1.0])
+    ...         jumps = np.repeat([[-1.0], [2.0], [-1.0]], y.size, axis=1)
+    ...         return Kinks(np.ones_like(y), np.zeros_like(y), at, jumps)
+    >>> Capped().value_slope(np.zeros(3), np.array([0.5, 3.0, -3.0]))
+    (array([0.5, 1. , 1. ]), array([1., 0., 0.]))
+    """
 
     is_convex = False
 
@@ -153,7 +237,11 @@ class KinkedLoss(Loss):
 
 
 class Motion(NamedTuple):
-    """``t -> l(y_i, s_i + t d_i)`` at one t: one entry per sample."""
+    """``t -> l(y_i, s_i + t d_i)`` at one t: float64 arrays of shape (n,).
+
+    >>> Motion(values=np.array([0.5]), slopes=np.array([1.0]), bends=np.array([np.nan])).slopes
+    array([1.])
+    """
 
     values: FloatArray
     slopes: FloatArray
@@ -161,11 +249,30 @@ class Motion(NamedTuple):
 
 
 class MulticlassLoss(ABC):
-    """``l(y, s)``, non-negative and convex in the K scores s."""
+    """``l(y, s)``, non-negative and convex in the K scores s of a sample of class y.
+
+    y : int64 array (n,) of classes 0 ... K-1;  S, D : float64 arrays (n, K), read-only
+
+    >>> from undercut.contracts import Motion, MulticlassLoss
+    >>> class SumOfHinges(MulticlassLoss):  # sum over k != y of max(0, 1 + s_k - s_y)
+    ...     def value_slope(self, y, S):
+    ...         own = np.arange(y.size), y
+    ...         margins = 1.0 + S - S[own][:, None]
+    ...         margins[own] = 0.0
+    ...         slopes = (margins > 0.0).astype(np.float64)
+    ...         slopes[own] = -slopes.sum(axis=1)
+    ...         return np.maximum(margins, 0.0).sum(axis=1), slopes
+    ...     def along(self, y, S, D, t):
+    ...         values, slopes = self.value_slope(y, S + t * D)
+    ...         return Motion(values, (slopes * D).sum(axis=1), np.full(y.size, np.nan))
+    >>> from undercut import L2, MulticlassRisk, minimize
+    >>> minimize(MulticlassRisk(np.eye(3), [0, 1, 2], SumOfHinges()), L2(0.01)).w.reshape(3, 3).argmax(axis=0)
+    array([0, 1, 2])
+    """
 
     @abstractmethod
     def value_slope(self, y: Array, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values, and a subgradient in s for every row of S."""
+        """Values (n,), and a subgradient in s for every row of S, (n, K); the caller may overwrite both."""
 
     @abstractmethod
     def along(self, y: Array, S: FloatArray, D: FloatArray, t: float) -> Motion:

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 import numpy as np
 from typing_extensions import override
 
-from undercut.errors import CapabilityError
 from undercut.types import FloatArray
 
 DIFFERENCE = 1e-6  # relative step of a difference quotient
@@ -16,14 +15,34 @@ DIFFERENCE = 1e-6  # relative step of a difference quotient
 class Regularizer(ABC):
     """A convex ``reg(w) = lam * Omega(w)`` and its Fenchel dual ``reg*(z) = sup_w <z, w> - reg(w)``.
 
-    A strongly convex one needs the four abstract answers only.  The others make a method faster, or stable where lambda
-    is small; one that is not strongly convex must answer ``near``, and ``shrinkage`` where ``reg*`` is infinite.
+    A strongly convex one needs the four abstract methods only.  The others make a method faster, or stable where lambda
+    is small.  One that is not strongly convex must be a ``ProximalRegularizer``, and must override ``has_finite_dual``
+    and ``shrinkage`` where ``reg*`` is infinite.  ``undercut.testing.check_regularizer`` tests these rules.
+
+    w, z : float64 arrays (n_params,), read-only and not kept.  Arrays that are returned are new and belong to the
+    caller.  Regularizers are immutable, so any number of threads and runs may share one.
+
+    >>> from undercut.contracts import Regularizer
+    >>> class GroupNet(Regularizer):  # lam/2 |w|^2 + mu |w|, exactly zero where |z| <= mu
+    ...     lam, mu, strong_convexity = 0.1, 0.5, 0.1
+    ...     def value(self, w):
+    ...         return 0.5 * self.lam * float(w @ w) + self.mu * float(np.linalg.norm(w))
+    ...     def conjugate(self, z):
+    ...         return max(float(np.linalg.norm(z)) - self.mu, 0.0) ** 2 / (2.0 * self.lam)
+    ...     def conjugate_argmax(self, z):
+    ...         norm = float(np.linalg.norm(z))
+    ...         return z * max(1.0 - self.mu / norm, 0.0) / self.lam if norm > 0.0 else np.zeros_like(z)
+    >>> from undercut import Hinge, LinearRisk, minimize
+    >>> from undercut.testing import check_regularizer
+    >>> check_regularizer(GroupNet(), n_params=2)
+    >>> minimize(LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge()), GroupNet(), "cutting_plane").w.round(2)
+    array([ 1., -1.])
     """
 
     @property
     @abstractmethod
     def strong_convexity(self) -> float:
-        """The largest m with ``reg(v) >= reg(w) + <reg'(w), v - w> + m/2 |v - w|^2``; 0 if there is none."""
+        """The largest m with ``reg(v) >= reg(w) + <reg'(w), v - w> + m/2 |v - w|^2`` for all v and w; 0 if only 0."""
 
     @abstractmethod
     def value(self, w: FloatArray) -> float:
@@ -38,17 +57,15 @@ class Regularizer(ABC):
         """The w that attains ``reg*(z)``."""
 
     @property
-    def is_proximal(self) -> bool:
-        """Whether it knows its proximal form ``near``."""
-        return False
-
-    @property
     def has_finite_dual(self) -> bool:
-        """Whether ``reg*(z)`` is finite for every z."""
+        """Whether ``reg*(z)`` is finite for every z; if not, a risk needs a finite ``lower_bound``."""
         return True
 
     def conjugate_curvature(self, A: FloatArray, z: FloatArray) -> FloatArray:
-        """``A H A'`` with the second derivatives H of ``reg*`` at z, or what differences of the argmax say of them."""
+        """``A H A'`` with the second derivatives H of ``reg*`` at z, here by difference quotients of the argmax.
+
+        A : float64 array (k, n_params); returns (k, k).
+        """
         w = self.conjugate_argmax(z)
         rows = np.empty((A.shape[0], A.shape[0]))
         for at, a in enumerate(A):
@@ -60,21 +77,34 @@ class Regularizer(ABC):
         """The largest s in [0, 1] for which ``reg*`` is finite within ``s slack`` of every entry of ``s z``."""
         return 1.0
 
-    def near(self, center: FloatArray, tau: float) -> Regularizer:
-        """``reg(w) + D(w)`` up to a constant, where D is zero at the center and ``D(w) >= tau/2 |w - center|^2``."""
-        raise CapabilityError(f"{type(self).__name__} does not know its proximal form: use CuttingPlane")
-
     def check_size(self, n_params: int) -> None:  # noqa: B027  (most regularizers fit any length)
         """Raise ``DataError`` if a parameter vector of this length does not fit."""
 
 
-class DifferentiableRegularizer(Regularizer):
-    """A strongly convex regularizer with a gradient, whose proximal term is its own Bregman distance."""
+class ProximalRegularizer(Regularizer):
+    """A regularizer that knows its proximal form; it need not be strongly convex.
 
-    @property
-    @override
-    def is_proximal(self) -> bool:
-        return True
+    >>> from undercut import L1
+    >>> near = L1(0.5).near(center=np.array([1.0, 0.0]), tau=2.0)
+    >>> near.strong_convexity, near.conjugate_argmax(np.zeros(2)).tolist()
+    (2.0, [0.75, 0.0])
+    """
+
+    @abstractmethod
+    def near(self, center: FloatArray, tau: float) -> Regularizer:
+        """``reg(w) + D(w)`` up to a constant, where D is zero at the center and ``D(w) >= tau/2 |w - center|^2``.
+
+        The result is strongly convex with at least ``tau``, and keeps no reference to ``center``.
+        """
+
+
+class DifferentiableRegularizer(ProximalRegularizer):
+    """A strongly convex regularizer with a gradient, whose proximal term is its own Bregman distance.
+
+    >>> from undercut.regularizers import SquaredLp
+    >>> SquaredLp(1.0, p=2.0).gradient(np.array([3.0, -1.0]))
+    array([ 3., -1.])
+    """
 
     @abstractmethod
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -87,7 +117,14 @@ class DifferentiableRegularizer(Regularizer):
 
 
 class Tilted(Regularizer):
-    """``(1 + share) reg(w) - share <slope, w>``: reg and its Bregman distance from where it has that slope."""
+    """``(1 + share) reg(w) - share <slope, w>``: reg plus ``share`` times its Bregman distance from a point.
+
+    ``slope`` is the gradient of reg at that point.
+
+    >>> from undercut import L2
+    >>> Tilted(L2(1.0), slope=np.array([4.0]), share=1.0).conjugate_argmax(np.zeros(1))
+    array([2.])
+    """
 
     def __init__(self, reg: Regularizer, slope: FloatArray, share: float) -> None:
         self.reg, self.slope, self.share = reg, slope, share
@@ -119,7 +156,14 @@ class Tilted(Regularizer):
 
 
 class QuadraticRegularizer(DifferentiableRegularizer):
-    """``reg*(z) = <c, z> + 1/2 z' M^-1 z``: the master problem over planes is then a quadratic program."""
+    """``reg(w) = 1/2 (w - c)' M (w - c)``: the master problem over planes is then a quadratic program.
+
+    Its dual is ``reg*(z) = <c, z> + 1/2 z' M^-1 z``, and M is positive definite.
+
+    >>> from undercut import L2
+    >>> L2(2.0).dual_inner(np.eye(2), np.array([4.0, 6.0]))
+    array([2., 3.])
+    """
 
     @override
     @abstractmethod
@@ -128,11 +172,11 @@ class QuadraticRegularizer(DifferentiableRegularizer):
 
     @abstractmethod
     def add_hessian(self, H: FloatArray) -> None:
-        """``H += M``."""
+        """``H += M``: overwrites the float64 array H (n_params, n_params)."""
 
     @abstractmethod
     def dual_inner(self, A: FloatArray, a: FloatArray) -> FloatArray:
-        """``A M^-1 a`` for one or several rows A."""
+        """``A M^-1 a`` for A of shape (n_params,) or (k, n_params): a number or shape (k,)."""
 
     @override
     def conjugate_curvature(self, A: FloatArray, z: FloatArray) -> FloatArray:

@@ -1,4 +1,15 @@
-"""What a solver sees of a learning problem: values and supporting planes of a risk R(w)."""
+"""What a solver sees of a learning problem: values and supporting planes of a risk R(w).
+
+Rules that hold for every method of every contract here:
+
+- ``w`` and ``direction`` are float64 arrays of shape ``(n_params,)``.  They are read, never modified, and not kept
+  after the call: the caller may overwrite them.
+- What is returned belongs to the caller: later calls do not change it.  ``Evaluation.slopes`` is the one exception.
+- Calls on one object come from one thread at a time.  Risks keep scratch memory between calls, so two threads must not
+  evaluate the same object at once; two objects may be evaluated at once, also if they share the array X.  ``minimize``
+  holds a lock per risk for the length of a run.
+- The capabilities are types: a class that cannot answer a question does not have the method.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +27,15 @@ from undercut.types import Array, FloatArray
 class Cut:
     """The plane ``<a, v> + b`` that touches R at the w where it was taken and, if R is convex, lies below it.
 
-    ``value`` is R(w).  A plane that is not finite raises ``NonfiniteError``.
+    a : float64 array (n_params,), owned by the cut and not modified after its creation
+    b : the height of the plane at v = 0
+    value : ``R(w) = <a, w> + b``
+
+    A plane that is not finite raises ``NonfiniteError``.
+
+    >>> plane = Cut(a=np.array([2.0, 0.0]), b=-1.0, value=1.0)  # of w_1^2 at w = (1, 0)
+    >>> float(plane.a @ np.array([1.0, 0.0])) + plane.b == plane.value
+    True
     """
 
     a: FloatArray
@@ -38,26 +57,66 @@ def _first_bad(a: FloatArray) -> int:
 
 @runtime_checkable
 class Risk(Protocol):
-    """A function of w with a subgradient."""
+    """A function of w with a subgradient.
+
+    ``is_convex`` promises that every plane lies below R: bounds and certificates are computed from it, and are wrong
+    if it does not hold.  ``undercut.testing.check_risk`` tests these rules.
+
+    >>> from undercut.contracts import Cut
+    >>> class Distance:  # R(w) = |w - 1|
+    ...     n_params, lower_bound, is_convex = 3, 0.0, True
+    ...     def value(self, w):
+    ...         return float(np.linalg.norm(w - 1.0))
+    ...     def cut(self, w):
+    ...         value = self.value(w)
+    ...         a = (w - 1.0) / value if value > 0.0 else np.zeros(3)
+    ...         return Cut(a, value - float(a @ w), value)
+    >>> from undercut import L2, minimize
+    >>> result = minimize(Distance(), L2(0.1))
+    >>> result.w.round(2), result.certificate
+    (array([1., 1., 1.]), 'global')
+    """
 
     n_params: int
     lower_bound: float  # of R everywhere: 0.0 for non-negative losses, -inf if unknown
     is_convex: bool
 
     def value(self, w: FloatArray) -> float:
-        """``R(w)``."""
+        """``R(w)``; infinity or NaN where it overflows."""
 
     def cut(self, w: FloatArray) -> Cut:
-        """The plane of R at w; w is not modified."""
+        """The plane of R at w."""
 
 
 class Line(Protocol):
-    """R along ``w + t direction``, with everything cached that makes it cheap."""
+    """R along ``w + t direction`` for t >= 0, with everything cached that makes it cheap.
+
+    A line is valid as long as its risk; it keeps its own copies of what it needs of ``w`` and ``direction``.
+
+    >>> from undercut.contracts import Cut
+    >>> class BowlLine:  # of R(w) = |w - 1|^2 / 2
+    ...     def __init__(self, w, direction):
+    ...         self.w, self.direction = w.copy(), direction.copy()
+    ...     def minimizer(self, slope, curvature, accuracy=0.0):
+    ...         slope += float((self.w - 1.0) @ self.direction)
+    ...         curvature += float(self.direction @ self.direction)
+    ...         return max(0.0, -slope / curvature) if curvature > 0.0 else 0.0
+    ...     def value(self, t):
+    ...         off = self.w + t * self.direction - 1.0
+    ...         return 0.5 * float(off @ off)
+    ...     def cut(self, t):
+    ...         w = self.w + t * self.direction
+    ...         return Cut(w - 1.0, self.value(t) - float((w - 1.0) @ w), self.value(t))
+    ...     def turn(self, t, direction):
+    ...         return BowlLine(self.w + t * self.direction, direction)
+    >>> BowlLine(np.zeros(2), np.ones(2)).minimizer(slope=0.0, curvature=0.0)
+    1.0
+    """
 
     def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
         """The t >= 0 that minimizes ``R(w + t direction) + slope t + curvature t^2 / 2``.
 
-        ``accuracy`` is the share of the decrease that may be left where the exact t costs more.
+        ``accuracy`` is the share of the decrease that may be given up where the exact t is expensive.
         """
 
     def value(self, t: float) -> float:
@@ -67,12 +126,21 @@ class Line(Protocol):
         """The plane of R at ``w + t direction``."""
 
     def turn(self, t: float, direction: FloatArray) -> Line:
-        """The line from ``w + t direction`` along a new direction."""
+        """The line from ``w + t direction`` along a new direction; this line stays valid."""
 
 
 @runtime_checkable
 class LineRisk(Risk, Protocol):
-    """A risk with an exact line search."""
+    """A risk with an exact line search.
+
+    The example uses the line of a ``LinearRisk``; ``Line`` shows how to write one.
+
+    >>> from undercut import Hinge, LinearRisk
+    >>> risk = LinearRisk(np.array([[2.0], [1.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> line = risk.along(np.zeros(1), np.ones(1))
+    >>> line.minimizer(slope=0.0, curvature=0.1), line.value(0.5)
+    (0.5, 0.75)
+    """
 
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         """The line from w along ``direction``."""
@@ -80,37 +148,98 @@ class LineRisk(Risk, Protocol):
 
 @runtime_checkable
 class SmoothRisk(LineRisk, Protocol):
-    """A differentiable risk with a line search and a (generalized) Hessian."""
+    """A convex differentiable risk with a line search and a (generalized) Hessian.
 
-    is_smooth: bool
+    >>> from undercut import Hinge, LinearRisk, Squared
+    >>> X, y = np.eye(2), np.array([1.0, -1.0])
+    >>> from undercut.contracts import SmoothRisk
+    >>> isinstance(LinearRisk(X, y, Squared()), SmoothRisk), isinstance(LinearRisk(X, y, Hinge()), SmoothRisk)
+    (True, False)
+    >>> LinearRisk(X, y, Squared()).hessian(np.zeros(2))
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
 
     def hessian(self, w: FloatArray) -> FloatArray:
-        """The second derivatives at w, an n_params x n_params matrix."""
+        """The second derivatives at w: a float64 array (n_params, n_params) that the caller may overwrite."""
 
 
 @runtime_checkable
 class BatchedRisk(Risk, Protocol):
-    """A risk that is a mean over samples: what online solvers need."""
+    """A risk that is a mean over samples: what online solvers and shards need.
+
+    >>> from undercut.contracts import Cut
+    >>> class Center:  # R(w) = mean of |w - x_i|^2 / 2
+    ...     lower_bound, is_convex = 0.0, True
+    ...     def __init__(self, X):
+    ...         self.X, (self.n_samples, self.n_params) = X, X.shape
+    ...     def value(self, w):
+    ...         return 0.5 * float(((self.X - w) ** 2).sum(axis=1).mean())
+    ...     def cut(self, w):
+    ...         a = w - self.X.mean(axis=0)
+    ...         return Cut(a, self.value(w) - float(a @ w), self.value(w))
+    ...     def batch(self, rows):
+    ...         return Center(self.X[rows])
+    >>> from undercut import L2, minimize
+    >>> from undercut.solvers.online import Pegasos
+    >>> risk = Center(np.array([[0.0], [2.0]]))
+    >>> minimize(risk, L2(1.0), Pegasos(n_passes=200, batch_size=2)).w.round(2)
+    array([0.5])
+    """
 
     n_samples: int
-    is_batched: bool
 
     def batch(self, rows: Array) -> Risk:
-        """The mean over some of the samples, scaled so that its expectation over uniform rows is R."""
+        """The mean over some of the samples, scaled so that its expectation over uniform rows is R.
+
+        rows : integer array of sample numbers, 0 ... n_samples - 1; may repeat, not modified
+        """
 
 
 @runtime_checkable
 class MajorizedRisk(Risk, Protocol):
-    """A risk that is convex plus concave, and can replace its concave part by a tangent."""
+    """A risk that is convex plus concave, and can replace its concave part by a tangent.
+
+    >>> from undercut import FunctionRisk, L2, minimize
+    >>> from undercut.solvers import ConvexConcave
+    >>> class Wells:  # R(w) = 1 + w^2 - 2 |w|, with minima at -1 and +1
+    ...     n_params, lower_bound, is_convex = 1, 0.0, False
+    ...     def value(self, w):
+    ...         return float((abs(w[0]) - 1.0) ** 2)
+    ...     def cut(self, w):
+    ...         return self.majorizer(w).cut(w)
+    ...     def majorizer(self, w):
+    ...         slope = 2.0 * np.sign(w)
+    ...         return FunctionRisk(lambda v: (1.0 + v @ v - slope @ v, 2.0 * v - slope), n_params=1)
+    >>> minimize(Wells(), L2(1e-6), ConvexConcave(), w0=np.array([3.0])).w.round(2)
+    array([1.])
+    """
 
     def majorizer(self, w: FloatArray) -> Risk:
-        """The convex risk that lies above this one everywhere and touches it at w."""
+        """The convex risk that lies above this one everywhere and touches it at w; valid for ever."""
 
 
 @runtime_checkable
 class MinorizedRisk(Risk, Protocol):
-    """A convex risk that remembers part of itself."""
+    """A convex risk with a cheap convex risk below it, such as a cache of planes.
+
+    >>> from undercut import StructuredRisk
+    >>> class Signs:
+    ...     n_params = 2
+    ...     def joint_feature(self, x, y):
+    ...         return y * x / 2
+    ...     def label_loss(self, y, y_hat):
+    ...         return float(y != y_hat)
+    ...     def decode(self, w, x, y, rescaling):
+    ...         return -y if y * (w @ x) < 1 else y
+    >>> risk = StructuredRisk(Signs(), np.eye(2), [1, -1], cache=5)
+    >>> before = risk.minorant.value(np.zeros(2))
+    >>> cut = risk.cut(np.zeros(2))
+    >>> from undercut.contracts import MinorizedRisk
+    >>> before, risk.minorant.value(np.zeros(2)), isinstance(risk, MinorizedRisk)
+    (0.0, 1.0, True)
+    """
 
     @property
-    def minorant(self) -> Risk | None:
-        """A convex risk below this one that costs little; it grows with every plane taken here."""
+    def minorant(self) -> Risk:
+        """A convex risk below this one that is cheap to evaluate; each call of ``cut`` on this risk may raise it."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from undercut.contracts.regularizer import QuadraticRegularizer, Regularizer
+from undercut.contracts.regularizer import ProximalRegularizer, QuadraticRegularizer, Regularizer
 from undercut.contracts.risk import LineRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
@@ -14,12 +14,28 @@ from undercut.types import FloatArray
 
 
 class State(Protocol):
-    """What every state carries: the best solution so far and the numbers that describe it."""
+    """What every state carries: the best solution so far and the numbers that describe it.
+
+    A frozen dataclass will do.  The driver keeps the last state only.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from undercut import Progress
+    >>> @dataclass(frozen=True)
+    ... class DescentState:
+    ...     solution: np.ndarray
+    ...     progress: Progress
+    >>> DescentState(np.zeros(2), Progress(step=0, objective=1.0)).progress.objective
+    1.0
+    """
 
     @property
-    def solution(self) -> FloatArray: ...
+    def solution(self) -> FloatArray:
+        """The best point so far: float64, shape (n_params,), not modified by later steps."""
+
     @property
-    def progress(self) -> Progress: ...
+    def progress(self) -> Progress:
+        """Step, objective and bound at ``solution``, and the work so far; the driver adds the time."""
 
 
 S = TypeVar("S", bound=State)
@@ -28,9 +44,34 @@ G = TypeVar("G", bound=Regularizer)
 
 
 class Solver(ABC, Generic[S, K, G]):
-    """An iterative method; its fields are settings, everything that changes is in the state.
+    """An iterative method: a frozen dataclass of settings; everything that changes is in the state.
 
-    The class attributes say what it needs, and a problem that does not offer it is refused.
+    The class attributes say what it needs, and ``check`` refuses a problem that lacks it before the first evaluation.
+    Callers give ``w0``, ``risk`` and ``reg`` for the length of a run; ``w0`` belongs to the solver.  A solver holds no
+    data of a run, so any number of runs and threads may share one.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from undercut import L2, FunctionRisk, Progress, minimize
+    >>> from undercut.contracts import QuadraticRegularizer, Risk, Solver
+    >>> @dataclass(frozen=True)
+    ... class DescentState:
+    ...     solution: np.ndarray
+    ...     progress: Progress
+    >>> @dataclass(frozen=True)
+    ... class Descent(Solver[DescentState, Risk, QuadraticRegularizer]):
+    ...     step_size: float = 0.1
+    ...     def certificate(self, risk):
+    ...         return "none"  # its progress carries no bound
+    ...     def init(self, risk, reg, w0):
+    ...         return DescentState(w0, Progress(0, reg.value(w0) + risk.value(w0), n_evaluations=1))
+    ...     def step(self, risk, reg, state):
+    ...         w = state.solution - self.step_size * (reg.gradient(state.solution) + risk.cut(state.solution).a)
+    ...         step = state.progress.step + 1
+    ...         return DescentState(w, Progress(step, reg.value(w) + risk.value(w), n_evaluations=2 * step + 1))
+    >>> bowl = FunctionRisk(lambda w: (0.5 * float((w - 1.0) @ (w - 1.0)), w - 1.0), n_params=2)
+    >>> minimize(bowl, L2(1.0), Descent()).w.round(3)
+    array([0.5, 0.5])
     """
 
     needs_line: ClassVar[bool] = False
@@ -76,13 +117,13 @@ class Solver(ABC, Generic[S, K, G]):
                 f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
                 "use CuttingPlane"
             )
-        if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
+        if self.needs_smooth and not isinstance(risk, SmoothRisk):
             raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
         if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(
                 f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
             )
-        if reg.strong_convexity <= 0.0 and not reg.is_proximal:
+        if reg.strong_convexity <= 0.0 and not isinstance(reg, ProximalRegularizer):
             raise CapabilityError(
                 f"{solver} needs a regularizer that is strongly convex or knows its proximal form, and {penalty} is "
                 "neither: implement `near`"

@@ -14,10 +14,10 @@ from sklearn.utils.validation import _check_sample_weight
 from typing_extensions import override
 
 from undercut._jit.online import N_STATE
-from undercut.contracts import Design
 from undercut.errors import DataError
 from undercut.estimators.linear_model import Fit, LinearModel, live_progress, warn_unless
-from undercut.maps.design import WithConstant, as_design
+from undercut.maps.design import WithConstant, as_matrix
+from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers import Stop, minimize
@@ -58,8 +58,8 @@ class OnlineModel(LinearModel):
             seed=int(seed),
         )
 
-    def _design(self, X: Any) -> Design:
-        design = as_design(X)
+    def _design(self, X: Any) -> Matrix:
+        design = as_matrix(X)
         return WithConstant(design) if self.fit_intercept else design
 
     def _fit_passes(

@@ -17,11 +17,11 @@ from undercut.estimators.labels import class_array, codes_of, encoded
 from undercut.estimators.linear_model import LinearModel
 from undercut.io.conll import as_conll
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
-from undercut.maps.design import as_design
+from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs
 from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
 from undercut.maps.templates import TemplateFeatures
-from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
+from undercut.risks import CRF, M3N, ChainLoss, ChainRisk, SmoothChainLoss
 from undercut.risks.checks import normalized_weights
 from undercut.solvers import NonconvexBundle
 from undercut.types import Array, FloatArray
@@ -248,7 +248,7 @@ class SequenceLabeler(LinearModel):
                 f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"
             )
         chains = Chains(sequences.lengths, self.classes_.size)
-        emissions = AllPairs(as_design(sequences.X), chains.n_labels)
+        emissions = AllPairs(as_matrix(sequences.X), chains.n_labels)
         design = ChainDesign(emissions, chains, ChainMask.full(chains.n_labels, start=True, end=True, bias=True))
         return chains, design.matvec(design.pack(self._weights())), sequences
 
@@ -256,7 +256,7 @@ class SequenceLabeler(LinearModel):
 def _bundle(loss: ChainLoss, n_params: int) -> Solver[Any, Any, Any]:
     """What takes the least time: one dynamic program per plane, or two where they are smooth and a search pays."""
     planes = min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
-    return NonconvexBundle(line_search="greedy" if loss.is_smooth else "single", max_planes=planes)
+    return NonconvexBundle(line_search="greedy" if isinstance(loss, SmoothChainLoss) else "single", max_planes=planes)
 
 
 def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from undercut._jit import chain
-from undercut.contracts import LinearMap
+from undercut.contracts import Design
 from undercut.maps.emissions import Emissions
 from undercut.threads import in_threads
 from undercut.types import Array, FloatArray
@@ -120,7 +120,7 @@ class ChainMask(NamedTuple):
         return ChainMask(self.transitions & transitions, *np.logical_and(self[1:], ends))
 
 
-class ChainDesign(LinearMap):
+class ChainDesign(Design):
     """All scores as a linear map of ``w = [emissions, transitions (K x K), start (K), end (K), bias (K)]``.
 
     ``has`` tells which of the weights of the chain there are; the others are zero.

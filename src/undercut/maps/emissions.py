@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut._jit import pairs
-from undercut.contracts import Design
-from undercut.maps.design import as_design
+from undercut.maps.csr import SparseDesign
+from undercut.maps.design import as_matrix
+from undercut.maps.matrix import Matrix
 from undercut.threads import each, n_threads, spans
 from undercut.types import Array, FloatArray
 
@@ -39,7 +40,7 @@ class Emissions(Protocol):
 class AllPairs(Emissions):
     """Every entry of W, row by row."""
 
-    def __init__(self, features: Design, n_labels: int) -> None:
+    def __init__(self, features: Matrix, n_labels: int) -> None:
         self.features, self.n_labels = features, n_labels
         self.n_params = n_labels * features.shape[1]
 
@@ -108,7 +109,7 @@ class SomePairs(Emissions):
 
 def seen_pairs(X: Any, y: Array, counts: Array, n_labels: int) -> SomePairs:
     """The pairs of a feature that is not zero and the label of its token, over the tokens that count."""
-    X = as_design(sp.csr_array(X)).X  # type: ignore[attr-defined]
+    X = cast(SparseDesign, as_matrix(sp.csr_array(X))).X
     entries = np.repeat(counts, np.diff(X.indptr)) & (X.data != 0)
     codes = X.indices[entries].astype(np.int64) * n_labels + np.repeat(y, np.diff(X.indptr))[entries]
     features, labels = np.divmod(np.unique(codes), n_labels)

@@ -1,4 +1,4 @@
-"""Different regularizers for parameters of different nature."""
+"""Different regularizers for different blocks of parameters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterable
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Regularizer
+from undercut.contracts import ProximalRegularizer, Regularizer
 from undercut.errors import DataError, ParameterError, require
+from undercut.kinds import Kinded
 from undercut.types import FloatArray
 
 
-class BlockSum(Regularizer):
+class BlockSum(Kinded, Regularizer):
     """``sum_k reg_k(w_k)`` over consecutive blocks of w, each given by its length or its slice.
+
+    It is a ``ProximalRegularizer`` if all its parts are.
 
     >>> from undercut import L1, L2
     >>> reg = BlockSum([(2, L1(1.0)), (3, L2(2.0))])
@@ -30,16 +33,13 @@ class BlockSum(Regularizer):
             self.n_params = block.stop
             reg.check_size(block.stop - block.start)
         require(bool(self.blocks), "`blocks` must hold at least one (length, regularizer)", [])
+        if all(isinstance(reg, ProximalRegularizer) for _, reg in self.blocks):
+            self.take_kinds(ProximalBlockSum)
 
     @override
     def check_size(self, n_params: int) -> None:
         if n_params != self.n_params:
             raise DataError(f"the blocks must have {n_params} parameters together, like w; got {self.n_params}")
-
-    @property
-    @override
-    def is_proximal(self) -> bool:
-        return all(reg.is_proximal for _, reg in self.blocks)
 
     @property
     @override
@@ -73,6 +73,12 @@ class BlockSum(Regularizer):
     @override
     def shrinkage(self, z: FloatArray, slack: float) -> float:
         return min(reg.shrinkage(z[block], slack) for block, reg in self.blocks)
+
+
+class ProximalBlockSum(BlockSum, ProximalRegularizer):
+    """A sum of regularizers that all know their proximal form."""
+
+    blocks: list[tuple[slice, ProximalRegularizer]]  # type: ignore[assignment]
 
     @override
     def near(self, center: FloatArray, tau: float) -> BlockSum:

@@ -22,7 +22,8 @@ NULL = 1e-12  # an eigenvalue below this share of the largest counts as zero
 class KernelNorm(Regularizer):
     """``lam/2 |f|^2 = lam/2 w' K w`` for ``f = sum_j w_j k(x_j, .)``.
 
-    Its dual, ``z' K^+ z / (2 lam)`` for z in the range of K, takes the eigenvectors of K; hedging needs none of it.
+    Its dual is ``z' K^+ z / (2 lam)`` for z in the range of K and infinite elsewhere.  Evaluating it needs the
+    eigenvectors of K; ``KernelHedging`` does not evaluate it.
 
     >>> from undercut.maps.gram import DenseGram
     >>> KernelNorm(0.5, DenseGram(np.array([[2.0, 1.0], [1.0, 2.0]]))).value(np.array([1.0, 0.0]))
@@ -45,6 +46,11 @@ class KernelNorm(Regularizer):
     def strong_convexity(self) -> float:
         return 0.0
 
+    @property
+    @override
+    def has_finite_dual(self) -> bool:
+        return False  # K may be singular; finding out costs its eigenvalues
+
     @override
     def value(self, w: FloatArray) -> float:
         return 0.5 * self.lam * float(w @ to_host(self.gram.exact_product(beside(w, self.gram.diagonal))))
@@ -64,6 +70,10 @@ class KernelNorm(Regularizer):
         values, vectors = self._eigen
         inverse = np.divide(1.0, self.lam * values, out=np.zeros_like(values), where=values > 0.0)
         return np.asarray(vectors @ (inverse * (vectors.T @ z)))
+
+    @override
+    def shrinkage(self, z: FloatArray, slack: float) -> float:
+        return 1.0 if self.conjugate(z) < math.inf else 0.0
 
     @cached_property
     def _eigen(self) -> tuple[FloatArray, FloatArray]:

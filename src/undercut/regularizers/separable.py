@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Regularizer
+from undercut.contracts import ProximalRegularizer
 from undercut.types import Array, FloatArray
 
 Numbers: TypeAlias = float | FloatArray  # one for all parameters, or one each
@@ -25,7 +25,7 @@ class Terms(NamedTuple):
     upper: Numbers = math.inf
 
 
-class SeparableRegularizer(Regularizer):
+class SeparableRegularizer(ProximalRegularizer):
     """A regularizer made of ``Terms``.  With ``soft(x, l1) = sign(x) max(|x| - l1, 0)`` its dual is attained at
 
         w_j = clip(soft(z_j + l2_j center_j, l1_j) / l2_j,  lower_j, upper_j)
@@ -37,17 +37,12 @@ class SeparableRegularizer(Regularizer):
     @property
     @abstractmethod
     def terms(self) -> Terms:
-        """What it is made of."""
+        """The coefficients and bounds, for all parameters or for each."""
 
     @property
     @override
     def strong_convexity(self) -> float:
         return float(np.min(self.terms.l2))
-
-    @property
-    @override
-    def is_proximal(self) -> bool:
-        return True
 
     @property
     @override
@@ -90,8 +85,8 @@ class SeparableRegularizer(Regularizer):
             return 1.0
         t = self.terms
         size = np.abs(z) + slack
-        endless = np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower)) & (size > t.l1)
-        return float(np.min((t.l1 / np.maximum(size, 1e-300))[endless], initial=1.0))
+        unbounded = np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower)) & (size > t.l1)
+        return float(np.min((t.l1 / np.maximum(size, 1e-300))[unbounded], initial=1.0))
 
     @override
     def near(self, center: FloatArray, tau: float) -> SeparableRegularizer:

@@ -14,7 +14,7 @@ from undercut.risks.scores.multiclass import MulticlassRisk
 from undercut.risks.scores.novelty import NoveltyRisk
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.scores.transductive import TransductiveRisk
-from undercut.risks.structured.chain import CRF, M3N, ChainLoss, ChainRisk
+from undercut.risks.structured.chain import CRF, M3N, ChainLoss, ChainRisk, SmoothChainLoss
 from undercut.risks.structured.structured import StructuredRisk
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "ReciprocalRankRisk",
     "ScoreRisk",
     "ShardedRisk",
+    "SmoothChainLoss",
     "StructuredRisk",
     "TransductiveRisk",
 ]

@@ -154,12 +154,11 @@ def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver
         return KernelHedging(blocks=1 if isinstance(risk.gram, DenseGram) and risk.gram.on_host else None)
     if not isinstance(reg, QuadraticRegularizer):
         return LevelBundle()
-    if isinstance(risk, MinorizedRisk) and risk.minorant is not None:
+    if isinstance(risk, MinorizedRisk):
         return CachedCuttingPlane()
     if not isinstance(risk, LineRisk):
         return ProximalBundle()
-    smooth = isinstance(risk, SmoothRisk) and risk.is_smooth
-    return Newton() if smooth and risk.n_params <= NEWTON_PARAMS else LineSearchBundle()
+    return Newton() if isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS else LineSearchBundle()
 
 
 def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class ShardedRisk(Risk):
     """``R(w) = sum_k weight_k R_k(w)`` with weights that sum to one; shards without weight are left out.
 
-    All that is asked of the shards goes through ``map``: a subclass may send it to other processes or machines.
+    All calls to the shards go through ``map``: a subclass may send them to other processes or machines.
 
     >>> from undercut import FunctionRisk
     >>> shards = [FunctionRisk(lambda w, at=at: (abs(w[0] - at), np.sign(w - at)), n_params=1) for at in (0.0, 1.0)]
@@ -47,10 +47,10 @@ class ShardedRisk(Risk):
         >>> len(ShardedRisk.of(LinearRisk(np.eye(4), np.array([1, 1, -1, -1]), Hinge()), 2).shards)
         2
         """
-        if not isinstance(risk, BatchedRisk) or not risk.is_batched:
+        if not isinstance(risk, BatchedRisk):
             raise CapabilityError(
-                f"shards need a mean over samples, and {type(risk).__name__} is none, or its best intercept depends "
-                "on all samples: use fit_intercept=False, and append a constant feature to X"
+                f"shards need a BatchedRisk, a mean over samples, and this {type(risk).__name__} is not one (a free "
+                "intercept depends on all samples): use fit_intercept=False, and append a constant feature to X"
             )
         require(1 <= n_shards <= risk.n_samples, f"`n_shards` must be between 1 and {risk.n_samples}", n_shards)
         rows = [np.arange(at, risk.n_samples, n_shards) for at in range(n_shards)]

@@ -1,4 +1,12 @@
-"""The risk of a linear model: the weighted mean of a pointwise loss of ``X w``, or of ``X w + b`` at the best b."""
+"""The risk of a linear model: the weighted mean of a pointwise loss of ``X w``, or of ``X w + b`` at the best b.
+
+``LinearRisk(X, y, loss)`` is a ``SmoothRisk``, a ``BatchedRisk`` or a ``MajorizedRisk`` where the loss, the intercept
+and X allow it:
+
+    SmoothRisk      a convex ``SmoothLoss``, and a design with ``weighted_gram``
+    BatchedRisk     no free intercept (the best one depends on all samples), and a design with ``take``
+    MajorizedRisk   a ``KinkedLoss``
+"""
 
 from __future__ import annotations
 
@@ -7,26 +15,37 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import BatchedRisk, Design, Loss, Risk, SmoothLoss, SmoothRisk
-from undercut.errors import CapabilityError
+from undercut.contracts import (
+    BatchedRisk,
+    Design,
+    Loss,
+    MajorizedRisk,
+    Risk,
+    RowDesign,
+    SmoothRisk,
+    WeightedGramDesign,
+)
+from undercut.kinds import Kinded
 from undercut.maps.design import as_design
 from undercut.risks.checks import normalized_weights, real_targets
 from undercut.risks.scores.kinked import FixedKinked
-from undercut.risks.scores.mean_loss import MeanLoss, mean_loss
+from undercut.risks.scores.mean_loss import SmoothMean, mean_loss
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
 
 
-class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
+class LinearRisk(Kinded, ScoreRisk):
     """``R(w) = sum_i weight_i l(y_i, <w, x_i>)``, the weights scaled to sum to one.
 
     With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, <w, x_i> + b)``: the intercept is not penalized, is found
-    exactly, and is read off with ``intercept(w)``.
+    exactly, and is returned by ``intercept(w)``.  X is a dense array, a SciPy sparse matrix or any ``Design``.
 
-    >>> from undercut import Hinge
+    >>> from undercut import Hinge, Logistic
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
     >>> risk.cut(np.zeros(2))
     Cut(a=array([-0.5,  0.5]), b=1.0, value=1.0)
+    >>> isinstance(risk, SmoothRisk), isinstance(LinearRisk(np.eye(2), risk.y, Logistic()), SmoothRisk)
+    (False, True)
     """
 
     def __init__(self, X: Any, y: Any, loss: Loss, sample_weight: Any = None, fit_intercept: bool = False) -> None:
@@ -37,19 +56,32 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
 
     def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
         self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
-        self.design: Design
         lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
         phi = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
         super().__init__(design, phi, lower_bound=lower_bound, is_convex=loss.is_convex)
         self.n_samples = design.shape[0]
-        self.is_smooth = isinstance(loss, SmoothLoss)
-        self.is_batched = not fit_intercept  # the best intercept depends on all samples
+        self.take_kinds(*self._kinds())
+
+    def _kinds(self) -> list[type]:
+        kinds: list[type] = []
+        if self.is_convex and isinstance(self.phi, SmoothMean) and isinstance(self.design, WeightedGramDesign):
+            kinds.append(SmoothLinearRisk)
+        if not self.fit_intercept and isinstance(self.design, RowDesign):
+            kinds.append(BatchedLinearRisk)
+        if isinstance(self.phi, FixedKinked):
+            kinds.append(MajorizedLinearRisk)
+        return kinds
+
+
+class SmoothLinearRisk(LinearRisk, SmoothRisk):
+    """A linear risk with a Hessian."""
+
+    design: WeightedGramDesign
+    phi: SmoothMean
 
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
         """``X' (D - d d' / sum d) X`` with the curvatures D = diag(d); the second term only with a free intercept."""
-        if not isinstance(self.phi, MeanLoss):
-            raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
         bend = self.phi.bend(self.design.matvec(w))
         hessian = self.design.weighted_gram(bend)
         total = float(bend.sum())
@@ -58,15 +90,11 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
             hessian -= np.outer(mixed, mixed) / total
         return hessian
 
-    def majorizer(self, w: FloatArray) -> ScoreRisk:
-        """The convex risk above this one that touches it at w: itself, or by its loss's kinks."""
-        if self.is_convex:
-            return self
-        if not isinstance(self.phi, FixedKinked):
-            raise CapabilityError(
-                f"a convex majorizer needs a KinkedLoss, and {type(self.loss).__name__} is none: use NonconvexBundle"
-            )
-        return ScoreRisk(self.design, self.phi.majorized(self.design.matvec(w)), lower_bound=self.lower_bound)
+
+class BatchedLinearRisk(LinearRisk, BatchedRisk):
+    """A linear risk that is a mean over samples."""
+
+    design: RowDesign
 
     @override
     def batch(self, rows: Array) -> Risk:
@@ -74,3 +102,13 @@ class LinearRisk(ScoreRisk, SmoothRisk, BatchedRisk):
         weight = self.weight[rows] * (self.n_samples / len(rows))
         part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
         return part
+
+
+class MajorizedLinearRisk(LinearRisk, MajorizedRisk):
+    """A linear risk whose loss has concave kinks, which tangents replace."""
+
+    phi: FixedKinked
+
+    @override
+    def majorizer(self, w: FloatArray) -> ScoreRisk:
+        return ScoreRisk(self.design, self.phi.majorized(self.design.matvec(w)), lower_bound=self.lower_bound)

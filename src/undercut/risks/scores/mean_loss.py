@@ -4,12 +4,13 @@
     free:   phi(s) = min_b sum_i weight_i l_i(s_i + b)
 
 Both are convex in s.  At the minimizing b the slopes ``g_i`` can be chosen to sum to zero, and then
-``phi(s') >= phi(s) + <g, s' - s>`` for the free intercept too: b has left the problem.
+``phi(s') >= phi(s) + <g, s' - s>`` for the free intercept too: b is eliminated from the problem.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 from typing_extensions import override
@@ -22,20 +23,20 @@ from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
 
-BALANCED = 1e-14  # slopes sum to zero if they do up to this share of their absolute sum
+BALANCED = 1e-14  # slopes count as summing to zero up to this share of their absolute sum
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
 
 
-class MeanLoss(ScoreFunction):
-    """The weighted mean of a loss."""
+class SmoothMean(ScoreFunction):
+    """The weighted mean of a smooth loss."""
 
+    @abstractmethod
     def bend(self, scores: FloatArray) -> FloatArray:
         """Weighted second derivatives of the losses at their scores, the intercept included."""
-        raise CapabilityError("a Hessian needs a SmoothLoss: use a solver that works with planes")
 
 
-class FixedPiecewise(MeanLoss):
+class FixedPiecewise(ScoreFunction):
     """No intercept, piecewise-linear loss: the line search is one selection among the kinks."""
 
     def __init__(self, loss: PiecewiseLinearLoss, y: FloatArray, weight: FloatArray) -> None:
@@ -43,7 +44,7 @@ class FixedPiecewise(MeanLoss):
         self.weight = weight
         self._at = np.empty(self.pieces.kinks.size)
         self._rise = np.empty(self.pieces.kinks.size)
-        self._slopes = np.empty_like(weight)  # fresh memory for every evaluation would cost more than the evaluation
+        self._slopes = np.empty_like(weight)  # reused: allocating it would cost more than the evaluation
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
@@ -69,13 +70,13 @@ class FreePiecewise(FixedPiecewise):
         left, kinks, jumps = self.pieces
         piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
         b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
-        if not math.isfinite(b):  # every b beyond the first or the last kink is best, or rounding says so
+        if not math.isfinite(b):  # every b beyond the first or last kink is optimal, or rounding makes it look so
             b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
         return self._at_intercept(scores, b)
 
     @override
     def intercept(self, scores: FloatArray) -> float:
-        """The middle of all b that are best: far from the samples on both sides."""
+        """The middle of the interval of optimal b."""
         left, kinks, jumps = self.pieces
         ends = []
         for sign, slope in ((1.0, float(self.weight @ left)), (-1.0, -float(self.weight @ (left + jumps.sum())))):
@@ -91,7 +92,7 @@ class FreePiecewise(FixedPiecewise):
         return ScoreFunction.minimizer(self, scores, direction, slope, curvature, accuracy)
 
 
-class Fixed(MeanLoss):
+class Fixed(ScoreFunction):
     """No intercept, any loss."""
 
     def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
@@ -105,10 +106,14 @@ class Fixed(MeanLoss):
         with np.errstate(over="ignore", invalid="ignore"):
             return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
 
+
+class FixedSmooth(Fixed, SmoothMean):
+    """No intercept, smooth loss: the line search takes Newton steps."""
+
+    loss: SmoothLoss
+
     @override
     def bend(self, scores: FloatArray) -> FloatArray:
-        if not isinstance(self.loss, SmoothLoss):
-            return super().bend(scores)
         bend = self.loss.curvature(self.y, scores)
         bend[self._unused] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -121,17 +126,16 @@ class Fixed(MeanLoss):
         def point(t: float) -> Point:
             at = scores + t * direction
             value, slopes, _ = self.evaluate(at)
-            bend = float(self.bend(at) @ direction**2) if isinstance(self.loss, SmoothLoss) else math.nan
-            return Point(value, float(slopes @ direction), bend)
+            return Point(value, float(slopes @ direction), float(self.bend(at) @ direction**2))
 
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
-class FreeSmooth(MeanLoss):
+class FreeSmooth(SmoothMean):
     """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
-        self._fixed = Fixed(loss, y, weight)
+        self._fixed = FixedSmooth(loss, y, weight)
         self._hint = 0.0
 
     @override
@@ -159,7 +163,7 @@ class FreeSmooth(MeanLoss):
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
     def _intercept(self, scores: FloatArray) -> float:
-        """The b at which the slopes sum to zero, up to rounding where they are taken."""
+        """The b at which the slopes sum to zero, up to rounding."""
         b = self._hint
         for _ in range(MAX_RESTARTS):
             slopes = self._fixed.evaluate(scores + b).slopes
@@ -187,13 +191,13 @@ class FreeSmooth(MeanLoss):
 
 
 def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> ScoreFunction:
-    """The phi of a loss, by what the loss can do."""
+    """The phi of a loss; its type depends on the kind of the loss."""
     if isinstance(loss, KinkedLoss):
         return (FreeKinked if fit_intercept else FixedKinked)(loss.kinks(y), weight)
     if isinstance(loss, PiecewiseLinearLoss):
         return (FreePiecewise if fit_intercept else FixedPiecewise)(loss, y, weight)
     if not fit_intercept:
-        return Fixed(loss, y, weight)
+        return (FixedSmooth if isinstance(loss, SmoothLoss) else Fixed)(loss, y, weight)
     if isinstance(loss, SmoothLoss) and loss.is_convex:
         return FreeSmooth(loss, y, weight)
     raise CapabilityError(

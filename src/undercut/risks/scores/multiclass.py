@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import MulticlassLoss, SmoothRisk
-from undercut.errors import CapabilityError, DataError
-from undercut.losses import Softmax
+from undercut.contracts import MulticlassLoss, SmoothRisk, WeightedGramDesign
+from undercut.errors import DataError
+from undercut.kinds import Kinded
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.class_scores import ClassScores, SoftmaxScores, class_scores, pseudo_inverse
@@ -17,16 +17,15 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
 
 
-class MulticlassRisk(ScoreRisk, SmoothRisk):
+class MulticlassRisk(Kinded, ScoreRisk):
     """``R(W) = sum_i weight_i l(y_i, W x_i)``, the weights scaled to sum to one.
 
     y holds classes 0 ... K-1, and w is the matrix W, one row per class, written row by row: ``w.reshape(K, -1)``.
     With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, W x_i + b)`` with one intercept per class; they are not
-    penalized, are found exactly, and are read off with ``intercepts(w)``.  The loss is ``CrammerSinger`` or
-    ``Softmax``.
+    penalized, are found exactly, and are returned by ``intercepts(w)``.  The loss is ``CrammerSinger`` or
+    ``Softmax``; with the latter it is a ``SmoothRisk``.
 
     >>> from undercut import L2, minimize
-
     >>> from undercut.losses import Softmax
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]), np.array([0, 1, 2])
     >>> result = minimize(MulticlassRisk(X, y, Softmax()), L2(0.1))
@@ -56,11 +55,19 @@ class MulticlassRisk(ScoreRisk, SmoothRisk):
         self.phi: ClassScores
         phi = class_scores(loss, self.y, self.weight, self.n_classes, fit_intercept=fit_intercept)
         super().__init__(PerClass(features, self.n_classes), phi, lower_bound=0.0)
-        self.is_smooth = isinstance(loss, Softmax)
+        if isinstance(phi, SoftmaxScores) and isinstance(features, WeightedGramDesign):
+            self.take_kinds(SmoothMulticlassRisk)
 
     def intercepts(self, w: FloatArray) -> FloatArray:
         """The intercepts that belong to w, one per class; zeros where the risk has none."""
         return self.phi.intercepts(self.design.matvec(w))
+
+
+class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
+    """A multiclass risk with a Hessian."""
+
+    features: WeightedGramDesign
+    phi: SoftmaxScores
 
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
@@ -68,8 +75,6 @@ class MulticlassRisk(ScoreRisk, SmoothRisk):
 
         B and C are the second derivatives in w and b, and in b.
         """
-        if not isinstance(self.phi, SoftmaxScores):
-            raise CapabilityError("a Hessian needs the Softmax loss: use a solver that works with planes")
         K, d = self.n_classes, self.features.shape[1]
         second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
         P, weighted, C = second

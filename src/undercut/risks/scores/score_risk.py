@@ -11,7 +11,7 @@ import math
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Cut, Evaluation, Line, LinearMap, LineRisk, ScoreFunction
+from undercut.contracts import Cut, Design, Evaluation, Line, LineRisk, ScoreFunction
 from undercut.errors import NonfiniteError
 from undercut.types import FloatArray
 
@@ -19,12 +19,10 @@ from undercut.types import FloatArray
 class ScoreRisk(LineRisk):
     """``R(w) = phi(X w)``; ``lower_bound`` is one of phi."""
 
-    def __init__(
-        self, design: LinearMap, phi: ScoreFunction, *, lower_bound: float = 0.0, is_convex: bool = True
-    ) -> None:
+    def __init__(self, design: Design, phi: ScoreFunction, *, lower_bound: float = 0.0, is_convex: bool = True) -> None:
         self.design, self.phi, self.lower_bound, self.is_convex = design, phi, lower_bound, is_convex
         self.n_params = design.shape[1]
-        self.scratch = np.empty(design.shape[0])  # for scores that nobody keeps
+        self.scratch = np.empty(design.shape[0])  # for scores that are not kept
 
     @override
     def value(self, w: FloatArray) -> float:

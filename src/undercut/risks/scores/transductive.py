@@ -9,7 +9,9 @@ import math
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
+from undercut.contracts import MajorizedRisk
 from undercut.errors import DataError, require
 from undercut.losses import TransductiveHinge
 from undercut.maps.design import as_design
@@ -19,7 +21,7 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
 
 
-class TransductiveRisk(ScoreRisk):
+class TransductiveRisk(ScoreRisk, MajorizedRisk):
     """Labelled and unlabelled samples in one matrix; ``y`` is -1, +1, or 0 for unlabelled.
 
     The scores are ``<w, x_i>``, with ``fit_intercept`` ``<w, x_i> + b`` at the best b.  With ``balance`` the intercept
@@ -30,6 +32,8 @@ class TransductiveRisk(ScoreRisk):
     >>> risk.value(np.ones(1)), risk.is_convex
     (1.0, False)
     """
+
+    phi: FixedKinked | Balanced
 
     def __init__(
         self,
@@ -56,11 +60,10 @@ class TransductiveRisk(ScoreRisk):
         else:
             phi = Balanced(FixedKinked(kinks, weight), share / share.sum(), balance)
         super().__init__(design, phi, is_convex=False)
-        self._majorized = phi.majorized
 
+    @override
     def majorizer(self, w: FloatArray) -> ScoreRisk:
-        """The convex risk above this one that touches it at w."""
-        return ScoreRisk(self.design, self._majorized(self.design.matvec(w)))
+        return ScoreRisk(self.design, self.phi.majorized(self.design.matvec(w)))
 
 
 def _given_weights(sample_weight: Any, free: Array) -> FloatArray:

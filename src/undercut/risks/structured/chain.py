@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from typing_extensions import override
@@ -23,7 +23,7 @@ from undercut._jit import chain
 from undercut.contracts import BatchedRisk, Evaluation, Line, Risk, ScoreFunction
 from undercut.errors import DataError, require
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
-from undercut.maps.design import as_design
+from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs, Emissions, seen_pairs
 from undercut.maps.sequences import label_codes, stack_sequences
 from undercut.risks.checks import normalized_weights
@@ -34,8 +34,6 @@ from undercut.types import Array, FloatArray
 
 class ChainLoss(ABC):
     """A loss of the scores of a sequence's labelings."""
-
-    is_smooth: ClassVar[bool] = False
 
     @abstractmethod
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
@@ -79,9 +77,13 @@ class M3N(ChainLoss):
         return table
 
 
+class SmoothChainLoss(ChainLoss):
+    """A differentiable loss of a sequence."""
+
+
 @final
 @dataclass(frozen=True)
-class CRF(ChainLoss):
+class CRF(SmoothChainLoss):
     """Conditional random field: the negative log-likelihood of the true labeling (Lafferty et al. 2001).
 
     >>> from undercut import L2, ChainRisk, minimize
@@ -89,8 +91,6 @@ class CRF(ChainLoss):
     >>> round(risk.value(np.zeros(risk.n_params)) / math.log(2.0), 3), round(minimize(risk, L2(0.1)).objective, 3)
     (1.5, 0.313)
     """
-
-    is_smooth = True
 
     @override
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
@@ -201,7 +201,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
             counts = np.repeat(weight > 0.0, chains.lengths)
             emissions, has = seen_pairs(stacked.X, codes, counts, n_labels), has.seen(codes, counts, chains)
         else:
-            emissions = AllPairs(as_design(stacked.X), n_labels)
+            emissions = AllPairs(as_matrix(stacked.X), n_labels)
         self._set(ChainDesign(emissions, chains, has), codes, loss, weight)
 
     def _set(self, design: ChainDesign, y: Array, loss: ChainLoss, weight: FloatArray) -> None:
@@ -209,7 +209,6 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         super().__init__(design, loss.bind(y, weight, design.chains))
         self.design: ChainDesign = design
         self.n_samples = design.chains.n_chains
-        self.is_batched = True
 
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> Line:

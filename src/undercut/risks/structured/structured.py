@@ -18,22 +18,23 @@ from typing_extensions import override
 
 from undercut.contracts import BatchedRisk, Cut, Labeling, MinorizedRisk, Rescaling, Risk, StructuredModel
 from undercut.errors import DataError, require
+from undercut.kinds import Kinded
 from undercut.risks.checks import normalized_weights
 from undercut.risks.structured.decoding import Planes, Share, Sum, hire
 from undercut.risks.structured.remembered import Remembered
 from undercut.types import Array, FloatArray
 
 
-class StructuredRisk(MinorizedRisk, BatchedRisk):
+class StructuredRisk(Kinded, BatchedRisk):
     """The mean loss of examples (x_i, y_i) under a ``StructuredModel``, weights scaled to sum to one.
 
-    Every value and every plane is as exact as the decoder, for each example is decoded: one that may miss the maximum
-    makes the certificate void, and ``undercut.testing.check_structured_model`` finds it out.  ``y_i`` counts as one of
-    the labelings whatever the decoder thinks, so no loss is negative.  With ``n_jobs`` (-1: all cores) the examples are
-    dealt out to threads if the model says ``releases_gil = True``, else to processes, each of which keeps its share.
+    Every value and every plane is as exact as the decoder.  If the decoder can miss the maximum, the certificate is
+    invalid; ``undercut.testing.check_structured_model`` detects such a decoder.  ``y_i`` is always one of the
+    candidates, so no loss is negative.  With ``n_jobs`` (-1: all cores) the examples are divided among threads if the
+    model declares ``releases_gil = True``, else among processes, each of which keeps its part of the data.
 
-    ``cache`` labelings per example are remembered: their planes make the ``minorant``, which needs no decoder.  Only a
-    solver that knows it lies below the risk uses it: ``CachedCuttingPlane``.
+    With ``cache`` > 0 the risk is a ``MinorizedRisk``: it keeps that many labelings per example, and their planes make
+    the ``minorant``, which needs no decoder.  ``CachedCuttingPlane`` uses it.
 
     >>> class Signs:  # binary classification: Psi(x, y) = y x / 2, Delta = [y != y_hat]
     ...     n_params = 2
@@ -49,7 +50,6 @@ class StructuredRisk(MinorizedRisk, BatchedRisk):
 
     lower_bound = 0.0
     is_convex = True
-    is_batched = True
 
     def __init__(
         self,
@@ -76,13 +76,10 @@ class StructuredRisk(MinorizedRisk, BatchedRisk):
         self.model, self.X, self.Y, self.rescaling, self.weight = model, X, Y, rescaling, weight
         self.n_params, self.n_samples = model.n_params, len(Y)
         self._workers, rows = hire(model, rescaling, X, Y, weight, n_jobs)
-        self._dealt = np.concatenate(rows)  # the examples in the order in which the workers answer
-        self._remembered = Remembered(self.n_params, self.weight[self._dealt], cache, self._dealt) if cache else None
-
-    @property
-    @override
-    def minorant(self) -> Risk | None:
-        return self._remembered
+        self._dealt = np.concatenate(rows)  # the examples in the order of the workers' answers
+        self._cache = Remembered(self.n_params, self.weight[self._dealt], cache, self._dealt)
+        if cache:
+            self.take_kinds(CachedStructuredRisk)
 
     @override
     def value(self, w: FloatArray) -> float:
@@ -90,10 +87,6 @@ class StructuredRisk(MinorizedRisk, BatchedRisk):
 
     @override
     def cut(self, w: FloatArray) -> Cut:
-        if self._remembered is not None:
-            parts: list[Planes] = self._workers.ask(Share.planes, w)
-            A = sp.csr_matrix(sp.vstack([planes.A for planes in parts]))
-            return self._remembered.cut_after(Planes(A, np.concatenate([planes.b for planes in parts])), w)
         sums: list[Sum] = self._workers.ask(Share.total, w)
         a = sums[0].a if len(sums) == 1 else np.sum([part.a for part in sums], axis=0)
         return Cut(a, sum(part.b for part in sums), sum(part.value for part in sums))
@@ -104,3 +97,18 @@ class StructuredRisk(MinorizedRisk, BatchedRisk):
         weight = self.weight[rows] * (self.n_samples / len(rows))
         part._set(self.model, [self.X[i] for i in rows], [self.Y[i] for i in rows], self.rescaling, weight, 1, 0)
         return part
+
+
+class CachedStructuredRisk(StructuredRisk, MinorizedRisk):
+    """A structured risk that keeps the planes of the labelings it has decoded."""
+
+    @property
+    @override
+    def minorant(self) -> Remembered:
+        return self._cache
+
+    @override
+    def cut(self, w: FloatArray) -> Cut:
+        parts: list[Planes] = self._workers.ask(Share.planes, w)
+        A = sp.csr_matrix(sp.vstack([planes.A for planes in parts]))
+        return self._cache.cut_after(Planes(A, np.concatenate([planes.b for planes in parts])), w)

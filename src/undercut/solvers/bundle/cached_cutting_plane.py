@@ -65,7 +65,7 @@ class CachedCuttingPlane(Solver[CachedState, MinorizedRisk, QuadraticRegularizer
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
-        if not isinstance(risk, MinorizedRisk) or risk.minorant is None:
+        if not isinstance(risk, MinorizedRisk):
             raise CapabilityError(
                 f"CachedCuttingPlane needs a risk with a `minorant`, and this {type(risk).__name__} has none: "
                 "give a StructuredRisk a positive `cache`, or use CuttingPlane"
@@ -98,8 +98,6 @@ class CachedCuttingPlane(Solver[CachedState, MinorizedRisk, QuadraticRegularizer
         return self._moved(replace(state, progress=last))
 
     def _cheap(self, risk: MinorizedRisk, penalty: float, state: CachedState) -> Cut | None:
-        if risk.minorant is None:
-            return None
         cut = risk.minorant.cut(state.w)
         return cut if penalty + cut.value - state.model_value > self.enough * state.progress.gap else None
 

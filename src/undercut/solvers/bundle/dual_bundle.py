@@ -19,11 +19,12 @@ and the largest s for which the dual is finite makes a bound that holds whatever
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import QuadraticRegularizer, Regularizer
+from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer
 from undercut.regularizers import SeparableRegularizer
 from undercut.solvers.bounds import ROUNDING
 from undercut.solvers.bundle.bundle import Bundle, Model, ProximalStep
@@ -58,8 +59,10 @@ class DualBundle(Bundle):
     def minimize(self, tol: float) -> Model:
         tol = max(tol, ROUNDING * float(self._size.max()), TINY)
         curvature = self.reg.strong_convexity
-        smooth = not self.reg.is_proximal or 0.0 < curvature >= self._least_curvature(tol)
-        model = self._minimum(tol) if smooth else self._by_proximal_points(tol)
+        if isinstance(self.reg, ProximalRegularizer) and not 0.0 < curvature >= self._least_curvature(tol):
+            model = self._by_proximal_points(self.reg, tol)
+        else:
+            model = self._minimum(tol)
         live, alpha = self._live, self._master.alpha
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
         return model
@@ -67,7 +70,8 @@ class DualBundle(Bundle):
     @override
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
-        w = self._solve(self.reg.near(center, tau), self._near, tol)
+        proximal = cast(ProximalRegularizer, self.reg)  # checked before the run
+        w = self._solve(proximal.near(center, tau), self._near, tol)
         live, alpha = self._live, self._near.alpha
         self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live])
         return ProximalStep(w, self._value(w))
@@ -75,12 +79,12 @@ class DualBundle(Bundle):
     def _minimum(self, tol: float) -> Model:
         return Model(self._solve(self.reg, self._master, tol), self._proved())
 
-    def _by_proximal_points(self, tol: float) -> Model:
+    def _by_proximal_points(self, reg: ProximalRegularizer, tol: float) -> Model:
         if self._anchor is None:
             self._anchor, self._tau = self.reg.conjugate_argmax(np.zeros(self.A.shape[1])), self._first_tau()
         bound, left, vain, tau = -math.inf, math.inf, 0, self._tau
         for at in range(MAX_ROUNDS):
-            w = self._solve(self.reg.near(self._anchor, tau), self._master, INNER_ACCURACY ** (at + 1) * tol)
+            w = self._solve(reg.near(self._anchor, tau), self._master, INNER_ACCURACY ** (at + 1) * tol)
             self._anchor, bound, last = w, max(bound, self._proved()), left
             left = min(left, self._value(w) - bound)
             if left <= IN_VAIN * last:

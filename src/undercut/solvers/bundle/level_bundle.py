@@ -21,7 +21,7 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
@@ -73,7 +73,7 @@ class LevelBundle(Solver[LevelState, Risk, Regularizer]):
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
-        if not reg.is_proximal:
+        if not isinstance(reg, ProximalRegularizer):
             raise CapabilityError(
                 f"LevelBundle needs a regularizer that knows its proximal form, and {type(reg).__name__} does not: "
                 "implement `near`, or use CuttingPlane"

@@ -20,9 +20,10 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import online as kernel
-from undercut.contracts import BatchedRisk, CompiledSlope, Design, Loss, Regularizer, Risk, Rows, Solver
+from undercut.contracts import BatchedRisk, CompiledSlope, Loss, Regularizer, Risk, Rows, Solver
 from undercut.errors import CapabilityError, NonfiniteError, require
 from undercut.losses import compiled_slope
+from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import tighter
@@ -67,7 +68,7 @@ Subgradient = Callable[[Array, FloatArray], FloatArray]  # of the mean loss of s
 class Samples(NamedTuple):
     """The samples of a linear model, read row by row."""
 
-    design: Design
+    design: Matrix
     rows: Rows
     y: FloatArray
     weight: FloatArray  # multiplies the losses, and is one on average
@@ -76,7 +77,7 @@ class Samples(NamedTuple):
     bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, infinity where L is
 
     @classmethod
-    def of(cls, design: Design, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
+    def of(cls, design: Matrix, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
         """The samples, with the bound that the Lipschitz constant of the loss gives."""
         rows, bound = design.rows(), math.inf
         if math.isfinite(loss.lipschitz):
@@ -140,7 +141,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
         name = type(self).__name__
-        if not (isinstance(risk, BatchedRisk) and getattr(risk, "is_batched", True)):
+        if not isinstance(risk, BatchedRisk):
             raise CapabilityError(
                 f"{name} needs a risk that is a mean over samples, and {type(risk).__name__} is not: use a batch "
                 "solver, or a constant feature instead of the intercept that is minimized out"
@@ -172,7 +173,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
         radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
         samples = None
-        if isinstance(risk, LinearRisk):
+        if isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix):
             samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
         norm = float(np.linalg.norm(w0))
         game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)

@@ -12,6 +12,7 @@ from typing_extensions import override
 from undercut._jit import online as kernel
 from undercut.contracts import Loss, Regularizer, Risk
 from undercut.errors import CapabilityError, require
+from undercut.maps.matrix import Matrix
 from undercut.risks import LinearRisk
 from undercut.solvers.online.base import Game, OnlineSolver
 from undercut.solvers.online.bounds import phases_to_guarantee, rounds_by_curvature, single_tau_bound
@@ -30,8 +31,8 @@ def _check_bounded(method: str, loss: Loss | None, given: str) -> None:
 
 
 def _loss_of(risk: Risk) -> tuple[Loss | None, str]:
-    """The loss of a linear risk, and how to name the risk in a message."""
-    if isinstance(risk, LinearRisk):
+    """The loss of a linear risk whose rows are in memory, and how to name the risk in a message."""
+    if isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix):
         return risk.loss, f"LinearRisk with {risk.loss!r}"
     return None, type(risk).__name__
 

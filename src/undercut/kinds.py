@@ -1,0 +1,47 @@
+"""Classes that are chosen when an object is made: a risk of a smooth loss is a ``SmoothRisk``, others are not."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import new_class
+from typing import Any, cast
+
+
+class Kinded:
+    """An object that takes on more base classes once it knows what it is made of.
+
+    Its class keeps its name; ``isinstance`` tells the difference.  It can be copied and pickled as long as its named
+    bases can.
+
+    >>> class Shape(Kinded):
+    ...     def __init__(self, sides):
+    ...         self.take_kinds(*([Closed] if sides > 2 else []))
+    >>> class Closed(Shape):
+    ...     def area(self):
+    ...         return 1.0
+    >>> [(type(shape).__name__, isinstance(shape, Closed)) for shape in (Shape(2), Shape(3))]
+    [('Shape', False), ('Shape', True)]
+    """
+
+    def take_kinds(self, *kinds: type) -> None:
+        """Make this object an instance of all these classes too; they must not add slots."""
+        if kinds:
+            object.__setattr__(self, "__class__", combined(cast(Any, type(self)), kinds))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        named, kinds = vars(type(self)).get("_combines", (type(self), ()))
+        return _blank, (named, kinds), self.__dict__
+
+
+@cache
+def combined(named: Any, kinds: tuple[Any, ...]) -> Any:
+    """The class with the name of ``named`` that derives from it and from ``kinds``; its own methods come first."""
+    bases = [base for base in (named, *kinds) if not any(base in kind.__mro__[1:] for kind in kinds)]
+    attributes = {"__module__": named.__module__, "__doc__": named.__doc__, "_combines": (named, kinds)}
+    return new_class(named.__name__, tuple(bases), exec_body=lambda space: space.update(attributes))
+
+
+def _blank(named: Any, kinds: tuple[Any, ...]) -> Any:
+    """An object of the combined class whose attributes are still to be set."""
+    kind = combined(named, kinds) if kinds else named
+    return kind.__new__(kind)

@@ -1,0 +1,61 @@
+"""A sparse design matrix in CSR form, multiplied by compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import csr
+from undercut.contracts import Rows
+from undercut.maps.matrix import Matrix
+from undercut.types import Array, FloatArray
+
+
+class SparseDesign(Matrix):
+    """CSR rows, multiplied by compiled loops that skip samples without a gradient."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.shape = X.shape
+        self._parts = (X.indptr, X.indices, X.data)
+        self._rows = np.empty(X.shape[0], np.uint64)
+
+    @override
+    def take(self, rows: Array) -> SparseDesign:
+        return SparseDesign(self.X[rows])
+
+    @override
+    def rows(self) -> Rows:
+        return Rows(False, *self._parts, 0.0)
+
+    @override
+    def matvec(self, w: FloatArray) -> FloatArray:
+        out = np.empty(self.shape[0])
+        csr.matvec(*self._parts, w, out)
+        return out
+
+    @override
+    def rmatvec(self, g: FloatArray) -> FloatArray:
+        out = np.empty(self.shape[1])
+        csr.rmatvec(*self._parts, g, self._rows, out)
+        return out
+
+    @override
+    def matmat(self, W: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[0], W.shape[0]))
+        csr.matmat(*self._parts, np.ascontiguousarray(W.T), out)
+        return out
+
+    @override
+    def rmatmat(self, G: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[1], G.shape[1]))
+        csr.rmatmat(*self._parts, G, out)
+        return np.ascontiguousarray(out.T)
+
+    @override
+    def weighted_gram(self, g: FloatArray) -> FloatArray:
+        out = np.empty((self.shape[1], self.shape[1]))
+        csr.weighted_gram(*self._parts, g, out)
+        return out

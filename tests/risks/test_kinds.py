@@ -1,0 +1,105 @@
+"""Risks whose type depends on their loss, intercept and cache: it tells the truth, and survives copies and pickles."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.structured_models import draw_multiclass
+
+from undercut import FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, StructuredRisk
+from undercut.contracts import BatchedRisk, MajorizedRisk, MinorizedRisk, RegressionLoss, SmoothLoss, SmoothRisk
+from undercut.losses import CrammerSinger, Softmax
+from undercut.risks import DifferenceRisk, KernelRisk, MulticlassRisk, TransductiveRisk
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 4))
+    return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))
+
+
+KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("loss", "fit_intercept", "expected"),
+    [
+        (Hinge(), False, {BatchedRisk}),
+        (Hinge(), True, set()),
+        (Logistic(), False, {SmoothRisk, BatchedRisk}),
+        (Logistic(), True, {SmoothRisk}),
+        (Ramp(), False, {BatchedRisk, MajorizedRisk}),
+        (Ramp(), True, {MajorizedRisk}),
+    ],
+)
+def test_a_linear_risk_is_what_its_loss_and_intercept_make_it(data, form, loss, fit_intercept, expected):
+    risk = LinearRisk(form(data[0]), data[1], loss, fit_intercept=fit_intercept)
+    assert {kind for kind in KINDS if isinstance(risk, kind)} == expected
+    assert [hasattr(risk, name) for name in ("hessian", "batch", "majorizer")] == [kind in expected for kind in KINDS]
+    assert type(risk).__name__ == "LinearRisk"
+    assert isinstance(risk, LinearRisk)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda risk: pickle.loads(pickle.dumps(risk))])
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Ramp()], ids=lambda loss: type(loss).__name__)
+def test_a_copy_is_of_the_same_type_and_value(data, again, loss):
+    for kind in (LinearRisk, KernelRisk):
+        risk = kind(*data, loss)
+        other, w = again(risk), np.ones(risk.n_params)
+        assert type(other) is type(risk)
+        assert other.cut(w).value == risk.cut(w).value
+
+
+def test_equal_risks_share_one_type(data):
+    assert type(LinearRisk(*data, Logistic())) is type(LinearRisk(*data, Logistic()))
+
+
+def test_a_subclass_keeps_its_own_methods(data):
+    class Counted(LinearRisk):
+        def hessian(self, w):
+            return super().hessian(w) + 1.0
+
+    risk = Counted(*data, Logistic())
+    assert isinstance(risk, SmoothRisk)
+    np.testing.assert_allclose(risk.hessian(np.zeros(4)), LinearRisk(*data, Logistic()).hessian(np.zeros(4)) + 1.0)
+
+
+def test_a_smooth_loss_that_is_not_convex_has_no_hessian(data):
+    class Welsch(RegressionLoss, SmoothLoss):
+        is_convex = False
+
+        def value_slope(self, y, scores):
+            near = np.exp(-0.5 * (scores - y) ** 2)
+            return 1.0 - near, (scores - y) * near
+
+        def curvature(self, y, scores):
+            return (1.0 - (scores - y) ** 2) * np.exp(-0.5 * (scores - y) ** 2)
+
+    assert not isinstance(LinearRisk(*data, Welsch()), SmoothRisk)
+
+
+@pytest.mark.parametrize(("loss", "smooth"), [(Softmax(), True), (CrammerSinger(), False)])
+def test_a_multiclass_risk_is_smooth_if_its_loss_is(data, loss, smooth):
+    risk = MulticlassRisk(data[0], np.arange(40) % 3, loss)
+    assert isinstance(risk, SmoothRisk) == hasattr(risk, "hessian") == smooth
+    assert isinstance(pickle.loads(pickle.dumps(risk)), SmoothRisk) == smooth
+
+
+@pytest.mark.parametrize("cache", [0, 5])
+def test_a_structured_risk_has_a_minorant_if_it_has_a_cache(cache):
+    risk = StructuredRisk(*draw_multiclass(), cache=cache)
+    assert isinstance(risk, MinorizedRisk) == hasattr(risk, "minorant") == bool(cache)
+    assert not isinstance(risk.batch(np.arange(2)), MinorizedRisk)
+
+
+def test_risks_that_are_not_convex_are_majorized(data):
+    X, y = data
+    bowl = FunctionRisk(lambda w: (float(w @ w), 2.0 * w), n_params=2)
+    assert isinstance(TransductiveRisk(X, y), MajorizedRisk)
+    assert isinstance(DifferenceRisk(bowl, bowl), MajorizedRisk)
