@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from undercut.contracts.regularizer import QuadraticRegularizer, Regularizer
-from undercut.contracts.risk import LineRisk, Risk, SmoothRisk
+from undercut.contracts.risk import LineRisk, MajorizedRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
@@ -22,6 +22,25 @@ class State(Protocol):
     def progress(self) -> Progress: ...
 
 
+RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy
+    LineRisk: "a risk with an exact line search, and {} has no `along(w, direction)`: use CuttingPlane",
+    SmoothRisk: "a smooth risk with a Hessian, and {} is not smooth: use CuttingPlane",
+    MajorizedRisk: (
+        "a risk with a convex and a concave part, and {} has no `majorizer(w)`: "
+        "make it a DifferenceRisk, or use NonconvexBundle"
+    ),
+}
+
+
+def is_smooth(risk: Risk) -> bool:
+    """Whether a risk has second derivatives."""
+    return isinstance(risk, SmoothRisk) and getattr(risk, "is_smooth", True)
+
+
+def _is_a(risk: Risk, kind: type) -> bool:
+    return is_smooth(risk) if kind is SmoothRisk else isinstance(risk, kind)
+
+
 S = TypeVar("S", bound=State)
 K = TypeVar("K", bound=Risk)
 G = TypeVar("G", bound=Regularizer)
@@ -30,14 +49,21 @@ G = TypeVar("G", bound=Regularizer)
 class Solver(ABC, Generic[S, K, G]):
     """An iterative method; its fields are settings, everything that changes is in the state.
 
-    The class attributes say what it needs, and a problem that does not offer it is refused.
+    The types of risk and regularizer it is written for say what it needs: ``Solver[MyState, LineRisk, L2]`` takes no
+    risk without a line search.  A problem that does not offer it is refused before the first pass over the data.
     """
 
-    needs_line: ClassVar[bool] = False
-    needs_smooth: ClassVar[bool] = False
-    needs_quadratic: ClassVar[bool] = True
+    risk_type: ClassVar[type] = Risk
+    reg_type: ClassVar[type] = Regularizer
     needs_convex: ClassVar[bool] = True
     may_stall: ClassVar[bool] = True  # a run without any change for long is over
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            types = get_args(base)
+            if len(types) == 3 and isinstance(types[1], type) and isinstance(types[2], type):
+                cls.risk_type, cls.reg_type = types[1:]
 
     def certificate(self, risk: K) -> Certificate:
         """What the lower bound of a run on this risk is worth."""
@@ -71,16 +97,12 @@ class Solver(ABC, Generic[S, K, G]):
                 f"{solver} needs a convex risk, and {given} says it is not: its planes may cut through the risk; "
                 "use NonconvexBundle, or declare the risk convex if it is after all"
             )
-        if self.needs_line and not isinstance(risk, LineRisk):
+        for kind, lack in RISK_KINDS.items():
+            if kind in self.risk_type.__mro__ and not _is_a(risk, kind):
+                raise CapabilityError(f"{solver} needs {lack.format(given)}")
+        if issubclass(self.reg_type, QuadraticRegularizer) and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(
-                f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
-                "use CuttingPlane"
-            )
-        if self.needs_smooth and not (isinstance(risk, SmoothRisk) and risk.is_smooth):
-            raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
-        if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
-            raise CapabilityError(
-                f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
+                f"{solver} needs a quadratic regularizer, and {penalty} is not: use L2, or LevelBundle as the solver"
             )
         if reg.strong_convexity <= 0.0 and not reg.is_proximal:
             raise CapabilityError(
