@@ -22,9 +22,9 @@ class State(Protocol):
     def progress(self) -> Progress: ...
 
 
-RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy
-    LineRisk: "a risk with an exact line search, and {} has no `along(w, direction)`: use CuttingPlane",
+RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy; subtypes first
     SmoothRisk: "a smooth risk with a Hessian, and {} is not smooth: use CuttingPlane",
+    LineRisk: "a risk with an exact line search, and {} has no `along(w, direction)`: use CuttingPlane",
     MajorizedRisk: (
         "a risk with a convex and a concave part, and {} has no `majorizer(w)`: "
         "make it a DifferenceRisk, or use NonconvexBundle"

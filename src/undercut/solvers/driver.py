@@ -19,6 +19,8 @@ from undercut.types import FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one is as good as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
+ENDLESS = 1e15  # an objective that many times below zero, relative to the first one, has no minimum
+FALLING = 0.5  # share of the last model gap: of the decrease, and of the gap that is left
 REFUTED = (Status.NONCONVEX, Status.UNBOUNDED)  # statuses that leave no bound
 LOCAL_PROGRESS = 0.999  # how much smaller a model gap must be to count as a change
 
@@ -165,11 +167,26 @@ class _Run:
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
-        status = self.stop.reached(now, self._scale)
+        status = self._status(now, last)
         if status is None and any(asked):
             return Status.STOPPED
         if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS[self.certificate]:
             return Status.STALLED
+        return status
+
+    def _status(self, now: Progress, last: Progress) -> Status | None:
+        """What ``Stop`` says, unless the objective falls without end.
+
+        The gap of a local model means little while steps keep all that it predicts and leave it as wide as it was.
+        """
+        status = self.stop.reached(now, self._scale)
+        if self.certificate == "global" and status is Status.CONVERGED:
+            return status
+        if now.objective < -ENDLESS * max(1.0, abs(self._scale)):
+            return Status.UNBOUNDED
+        decrease = last.objective - now.objective
+        if status is Status.CONVERGED and decrease >= FALLING * last.gap and now.gap >= FALLING * last.gap:
+            return self.stop.reached(replace(now, lower_bound=-math.inf))
         return status
 
     @property

@@ -24,15 +24,17 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, Regularizer
+from undercut.deadline import expired
 from undercut.regularizers import SeparableRegularizer
 from undercut.solvers.bounds import ROUNDING
 from undercut.solvers.bundle.bundle import Bundle, Model, PlaneModel, ProximalStep
 from undercut.solvers.bundle.master import Weights
 from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
-from undercut.solvers.bundle.simplex_dual import SimplexDual, product
+from undercut.solvers.bundle.simplex_dual import DualPoint, SimplexDual, product
 from undercut.types import FloatArray
 
 MAX_ROUNDS = 20
+MAX_STEPS = 50  # Newton steps of one master problem: any weights prove a bound, and the next problem goes on from them
 TINY = 1e-100  # the least tolerance, for an objective of zero
 INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolerance, and the next to this share of that
 LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
@@ -55,12 +57,14 @@ class DualBundle(PlaneModel):
         self._anchor: FloatArray | None = None  # the last proximal point of the model
         self._tau = 0.0
         self._floor = lower_bound
+        self._steps_left = 0  # Newton steps that the current master problem may still take
         if math.isfinite(lower_bound):
             self.planes.insert_flat(lower_bound)
 
     @override
     def minimize(self, tol: float) -> Model:
         tol = max(tol, ROUNDING * float(self.planes.size.max()), TINY)
+        self._steps_left = MAX_STEPS
         curvature = self.reg.strong_convexity
         smooth = not self.reg.is_proximal or 0.0 < curvature >= self._least_curvature(tol)
         model = self._minimum(tol) if smooth else self._by_proximal_points(tol)
@@ -69,6 +73,7 @@ class DualBundle(PlaneModel):
 
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
+        self._steps_left = MAX_STEPS
         w = self._solve(self.reg.near(center, tau), self.near, tol)
         self.planes.age(self.near.alpha, 0)
         return ProximalStep(w, self._value(w))
@@ -89,7 +94,7 @@ class DualBundle(PlaneModel):
                 vain, self._tau = 0, tau
             elif tau * float(w @ w) <= self.reg.value(w):  # else the proximal term is still in the way
                 vain += 1
-            if left <= tol or vain == MAX_VAIN:
+            if left <= tol or vain == MAX_VAIN or self._steps_left <= 0 or expired():
                 break
             tau = max(LONGER * tau, self._least_curvature(tol))
         if at == 0:
@@ -110,9 +115,14 @@ class DualBundle(PlaneModel):
         if isinstance(reg, SeparableRegularizer):
             return self._solve_active(reg, weights, tol)
         dual = SimplexDual(reg, self.planes.A[:top], self.planes.b[:top], self.planes.live)
-        found = dual.climb(weights.alpha[:top], tol)
+        found = self._climb(dual, weights.alpha[:top], tol)
         weights.alpha[:top] = found.alpha
         return found.w
+
+    def _climb(self, dual: SimplexDual, alpha: FloatArray, tol: float) -> DualPoint:
+        found, n_steps = dual.climb(alpha, tol, self._steps_left)
+        self._steps_left -= n_steps
+        return found
 
     def _solve_active(self, reg: SeparableRegularizer, weights: Weights, tol: float) -> FloatArray:
         """The same by the parameters alone that are not zero, or nearly so; more join until all others stay zero."""
@@ -121,7 +131,8 @@ class DualBundle(PlaneModel):
         z = -(alpha @ A)
         active = reg.active(z, NEARLY)
         for _ in range(MAX_JOINS):
-            alpha[:] = SimplexDual(reg.take(active), A[:, active], b, self.planes.live).climb(alpha, tol).alpha
+            dual = SimplexDual(reg.take(active), A[:, active], b, self.planes.live)
+            alpha[:] = self._climb(dual, alpha, tol).alpha
             z = -(alpha @ A)
             if not (reg.active(z) & ~active).any():
                 break

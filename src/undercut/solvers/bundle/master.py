@@ -69,11 +69,15 @@ class Master(Weights):
 
     def solve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
-        if self._size and self._pivot(H, b, live, tol) <= tol:
-            return
-        self._refactor(H, b, live)
-        if not self._pivot(H, b, live, tol) <= tol:
+        if not self.improve(H, b, live, tol):
             self._start_over(H, b, live, tol)
+
+    def improve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> bool:
+        """The same by pivots alone, which is cheap; whether the duality gap is at most ``tol``."""
+        if self._size and self._pivot(H, b, live, tol) <= tol:
+            return True
+        self._refactor(H, b, live)
+        return self._pivot(H, b, live, tol) <= tol
 
     def _start_over(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """The interior point solution, and pivots from there; the best of all is kept."""
