@@ -27,6 +27,10 @@ class NonfiniteError(UndercutError, ArithmeticError):
     """A risk returned NaN or infinity; the driver turns it into ``Status.NONFINITE``."""
 
 
+class NonconvexError(UndercutError, ArithmeticError):
+    """A plane or a declared lower bound lies above a value of the risk; the driver makes it ``Status.NONCONVEX``."""
+
+
 def require(condition: bool, rule: str, value: object) -> None:
     """Refuse a setting: ``ParameterError`` with the rule, then the value."""
     if not condition:

@@ -7,10 +7,11 @@ gives the threads back only for the large products that earn them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -66,3 +67,31 @@ def spans(function: Callable[[int, int], None], size: int) -> None:
     """Call a function that releases the interpreter for ``range(low, high)`` that cover ``range(size)``."""
     edges = [size * at // n_threads() for at in range(n_threads() + 1)] if size >= WORTH_THREADS else [0, size]
     each(lambda at: function(edges[at], edges[at + 1]), range(len(edges) - 1))
+
+
+class _Claim:
+    """The lock of an object and how many threads hold it or wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.count = 0
+
+
+_CLAIMS: dict[int, _Claim] = {}  # by the identity of objects in use
+_CLAIMS_LOCK = Lock()
+
+
+@contextmanager
+def exclusive(thing: object) -> Iterator[None]:
+    """Keep other threads out of blocks with the same object; the same thread may enter again."""
+    with _CLAIMS_LOCK:
+        claim = _CLAIMS.setdefault(id(thing), _Claim())
+        claim.count += 1
+    try:
+        with claim.lock:
+            yield
+    finally:
+        with _CLAIMS_LOCK:
+            claim.count -= 1
+            if claim.count == 0:
+                del _CLAIMS[id(thing)]

@@ -44,6 +44,14 @@ class Status(Enum):
         "stopped by a callback or Ctrl-C: the best solution so far is kept; "
         "continue from it with w0, warm_start or --start"
     )
+    NONCONVEX = (
+        "the risk is not what it declares: a plane or its lower_bound lies above a value already seen, so there is no "
+        "bound; check the subgradient and lower_bound, or declare the risk not convex"
+    )
+    UNBOUNDED = (
+        "the objective falls without end: check the sign of the risk and its lower_bound, or use a regularizer that "
+        "grows faster"
+    )
     NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda (a smaller C)"
 
 

@@ -25,11 +25,11 @@ from undercut import (
     Stop,
     minimize,
 )
-from undercut.contracts import Cut
+from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import CapabilityError, DataError
 from undercut.regularizers import Entropy, Quadratic
+from undercut.solvers import SOLVERS
 from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
-from undercut.solvers.driver import SOLVERS
 
 ORACLE = 3e-7  # how far the oracle may be from the optimum, relative
 SOLVER_CASES = {"level": (LevelBundle(), 1e-6), "cutting_plane": (CuttingPlane(), 1e-4)}
@@ -269,9 +269,12 @@ def test_steps_near_the_best_point_need_a_proximal_form():
         minimize(Problem("logistic", d=N).risk(), Cubic(0.05), LevelBundle())
 
 
-@pytest.mark.parametrize("solver", sorted(set(SOLVERS) - {"cutting_plane", "level_bundle"}))
+QUADRATIC = sorted(name for name, kind in SOLVERS.items() if issubclass(kind.reg_type, QuadraticRegularizer))
+
+
+@pytest.mark.parametrize("solver", QUADRATIC)
 def test_other_solvers_name_the_one_that_takes_l1(solver):
-    with pytest.raises(CapabilityError, match="needs a quadratic regularizer, and L1 is none: use L2, or LevelBundle"):
+    with pytest.raises(CapabilityError, match="needs a quadratic regularizer, and L1 is not: use L2, or LevelBundle"):
         minimize(Problem("logistic").risk(), L1(0.1), solver)
 
 

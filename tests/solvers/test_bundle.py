@@ -34,8 +34,8 @@ def true_risk(v):
 
 def live_planes(bundle):
     """Slopes and offsets of the planes in use."""
-    live = bundle._idle >= 0
-    return bundle.A[live].copy(), bundle.b[live].copy()
+    live = bundle.planes.used
+    return bundle.planes.A[live].copy(), bundle.planes.b[live].copy()
 
 
 def model_value(bundle, w):
@@ -49,7 +49,7 @@ def filled(reg, n, *, seed=0, lower_bound=0.0, tol=1e-12):
     w, bound = rng.standard_normal(D), -math.inf
     for _ in range(n):
         bundle.add(tangent(w))
-        w, bound = bundle.minimize(tol)
+        w, bound, _ = bundle.minimize(tol)
     return bundle, w, bound
 
 
@@ -153,7 +153,7 @@ def test_dropping_and_reusing_slots_keeps_bounds_and_model_in_step(reg, rng):
     w = rng.standard_normal(D)
     for step in range(120):
         bundle.add(tangent(w if step % 3 else 2.0 * rng.standard_normal(D)))
-        w, bound = bundle.minimize(1e-12)
+        w, bound, _ = bundle.minimize(1e-12)
         assert bound == pytest.approx(reg.value(w) + model_value(bundle, w), rel=1e-9, abs=1e-10)
         bundle.drop_idle(step % 4)
 
@@ -168,7 +168,7 @@ def test_growth_keeps_every_plane(reg, rng):
     assert len(bundle) == n + 1
     A, _ = live_planes(bundle)
     assert {tuple(a) for a in A} == {tuple(cut.a) for cut in cuts} | {(0.0,) * D}
-    w, bound = bundle.minimize(1e-12)
+    w, bound, _ = bundle.minimize(1e-12)
     assert bound == pytest.approx(reg.value(w) + model_value(bundle, w), rel=1e-9)
 
 
@@ -206,7 +206,7 @@ def test_making_room_keeps_the_bound(reg, max_planes):
     for _ in range(40):
         bundle.make_room(max_planes)
         bundle.add(tangent(w))
-        w, bound = bundle.minimize(1e-13)
+        w, bound, _ = bundle.minimize(1e-13)
         assert bound >= last - 1e-11
         last = bound
 
@@ -229,7 +229,7 @@ def test_the_aggregated_plane_lies_below_the_risk(reg, rng):
     for _ in range(30):
         bundle.make_room(2)
         bundle.add(tangent(w))
-        w, _ = bundle.minimize(1e-12)
+        w = bundle.minimize(1e-12).w
         for v in 2.0 * rng.standard_normal((5, D)):
             assert model_value(bundle, v) <= true_risk(v) + 1e-11
 

@@ -20,10 +20,10 @@ from undercut import (
     ProximalBundle,
     minimize,
 )
-from undercut.contracts import Regularizer
+from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
 from undercut.solvers import DualAscent
-from undercut.solvers.driver import NEWTON_PARAMS, _resolve
+from undercut.solvers.auto import NEWTON_PARAMS, resolve
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
 every = pytest.mark.parametrize("solver", EVERY, ids=lambda solver: type(solver).__name__)
@@ -75,7 +75,7 @@ def test_a_line_search_needs_a_line():
 def test_newton_needs_a_smooth_risk(risk):
     message = refusal_of(risk, L2(1.0), Newton())
     assert "Newton needs a smooth risk with a Hessian" in message
-    assert f"{type(risk).__name__} is none" in message
+    assert f"{type(risk).__name__} is not smooth" in message
     assert "use LineSearchBundle" in message or "use CuttingPlane" in message
 
 
@@ -101,12 +101,12 @@ def test_a_certificate_needs_a_convex_risk(solver):
     assert calls == []
 
 
-@pytest.mark.parametrize("solver", [solver for solver in EVERY if solver.needs_quadratic])
+@pytest.mark.parametrize("solver", [solver for solver in EVERY if issubclass(solver.reg_type, QuadraticRegularizer)])
 def test_a_quadratic_program_needs_a_quadratic_regularizer(solver):
     risk = Problem("logistic").risk()
     message = refusal_of(risk, Linear(), solver)
     assert f"{type(solver).__name__} needs a quadratic regularizer" in message
-    assert "Linear is none" in message
+    assert "Linear is not" in message
     assert "use L2" in message
 
 
@@ -126,7 +126,7 @@ def test_a_risk_that_is_not_convex_gets_a_local_certificate():
 
 
 def test_auto_picks_the_level_bundle_for_a_regularizer_that_is_not_quadratic():
-    assert isinstance(_resolve("auto", Problem("hinge").risk(), L1(0.1)), LevelBundle)
+    assert isinstance(resolve("auto", Problem("hinge").risk(), L1(0.1)), LevelBundle)
     assert "LevelBundle needs a regularizer that is strongly convex" in refusal_of(counting()[0], Linear(), "auto")
 
 
@@ -138,17 +138,17 @@ def test_what_is_no_solver_is_refused(solver):
 
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
-    picked = _resolve("auto", Problem(loss).risk(), L2(1.0))
+    picked = resolve("auto", Problem(loss).risk(), L2(1.0))
     assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
 
 
 def test_auto_picks_a_line_search_for_many_parameters():
     risk = Problem("logistic", d=NEWTON_PARAMS + 1).risk()
-    assert isinstance(_resolve("auto", risk, L2(1.0)), LineSearchBundle)
+    assert isinstance(resolve("auto", risk, L2(1.0)), LineSearchBundle)
 
 
 def test_auto_picks_the_proximal_bundle_for_any_other_function():
-    assert isinstance(_resolve("auto", counting()[0], L2(1.0)), ProximalBundle)
+    assert isinstance(resolve("auto", counting()[0], L2(1.0)), ProximalBundle)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_auto_picks_the_proximal_bundle_for_any_other_function():
     ],
 )
 def test_a_solver_has_a_name(name, kind):
-    assert _resolve(name, Problem("logistic").risk(), L2(1.0)) == kind()
+    assert resolve(name, Problem("logistic").risk(), L2(1.0)) == kind()
 
 
 @pytest.mark.parametrize(

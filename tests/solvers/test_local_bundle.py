@@ -36,13 +36,13 @@ def trial_at(risk, reg, w):
 
 def room_left(bundle, best):
     """``R(w*) - <a, w*> - b - s`` of every plane but the flat one, which lies below R everywhere."""
-    live = bundle._live[bundle._live != bundle._flat]
-    return best.cut.value - bundle.A[live] @ best.w - bundle.b[live] - bundle._locality[live]
+    live = bundle.planes.live[bundle.planes.live != bundle.planes.flat]
+    return best.cut.value - bundle.planes.A[live] @ best.w - bundle.planes.b[live] - bundle.locality[live]
 
 
 def newest(bundle, before):
     """The slot a plane was just added to."""
-    (slot,) = set(bundle._live.tolist()) - set(before)
+    (slot,) = set(bundle.planes.live.tolist()) - set(before)
     return slot
 
 
@@ -55,7 +55,7 @@ def filled(seed, d, n, lower_bound=-math.inf, *, aggregate_every=0, lam=0.5):
     bundle.add(best.cut)
     for at in range(n):
         trial = trial_at(risk, reg, best.w + rng.standard_normal(d) * rng.choice([0.01, 0.3, 2.0]))
-        before = bundle._live.tolist()
+        before = bundle.planes.live.tolist()
         kind = bundle.absorb(trial, best)
         yield bundle, kind, trial, best, newest(bundle, before)
         best = trial if trial.objective < best.objective else best
@@ -71,7 +71,7 @@ def test_every_plane_leaves_its_room_at_the_best_point(seed, d, aggregate_every)
     for bundle, _, trial, last, _ in filled(seed, d, 12, -50.0, aggregate_every=aggregate_every):
         best = trial if trial.objective < last.objective else last
         assert (room_left(bundle, best) >= -1e-9 * max(1.0, abs(best.objective))).all()
-        assert (bundle._locality[bundle._live] >= 0.0).all()
+        assert (bundle.locality[bundle.planes.live] >= 0.0).all()
 
 
 @settings(max_examples=30)
@@ -80,7 +80,7 @@ def test_the_plane_of_a_null_step_lifts_the_model_at_the_trial_to_the_best_value
     """Condition (16)."""
     for bundle, kind, trial, best, slot in filled(seed, d, 12, aggregate_every=2):
         if kind is not Kind.DESCENT:
-            lifted = bundle.reg.value(trial.w) + bundle.A[slot] @ trial.w + bundle.b[slot]
+            lifted = bundle.reg.value(trial.w) + bundle.planes.A[slot] @ trial.w + bundle.planes.b[slot]
             assert lifted >= best.objective - 1e-9 * max(1.0, abs(best.objective))
 
 
@@ -90,12 +90,12 @@ def test_a_step_descends_exactly_where_the_trial_is_better(seed, d):
     for bundle, kind, trial, best, slot in filled(seed, d, 12):
         assert (kind is Kind.DESCENT) == (trial.objective < best.objective)
         if kind is Kind.DESCENT:  # the plane is taken as it is
-            np.testing.assert_array_equal(bundle.A[slot], trial.cut.a)
-            assert bundle.b[slot] == trial.cut.b
-            assert bundle._locality[slot] == 0.0
+            np.testing.assert_array_equal(bundle.planes.A[slot], trial.cut.a)
+            assert bundle.planes.b[slot] == trial.cut.b
+            assert bundle.locality[slot] == 0.0
         else:
             M = bundle.reg.lam * bundle.reg.weights**2
-            assert bundle._locality[slot] == pytest.approx(0.5 * M @ (trial.w - best.w) ** 2, rel=1e-12)
+            assert bundle.locality[slot] == pytest.approx(0.5 * M @ (trial.w - best.w) ** 2, rel=1e-12)
 
 
 @settings(max_examples=30)
@@ -104,17 +104,21 @@ def test_a_null_step_leaves_the_other_planes_alone_and_a_descent_step_only_lower
     last = {}
     for bundle, kind, trial, best, slot in filled(seed, d, 12):
         for at, (a, b, s) in last.items():
-            np.testing.assert_array_equal(bundle.A[at], a)
+            np.testing.assert_array_equal(bundle.planes.A[at], a)
             if kind is Kind.DESCENT:
                 length = 0.5 * (bundle.reg.lam * bundle.reg.weights**2) @ (trial.w - best.w) ** 2
-                assert bundle._locality[at] == pytest.approx(s + length, rel=1e-12)
-                assert bundle.b[at] == pytest.approx(
-                    min(b, trial.cut.value - a @ trial.w - bundle._locality[at]), rel=1e-12, abs=1e-12
+                assert bundle.locality[at] == pytest.approx(s + length, rel=1e-12)
+                assert bundle.planes.b[at] == pytest.approx(
+                    min(b, trial.cut.value - a @ trial.w - bundle.locality[at]), rel=1e-12, abs=1e-12
                 )
             else:
-                assert (bundle.b[at], bundle._locality[at]) == (b, s)
-        last = {at: (bundle.A[at].copy(), bundle.b[at], bundle._locality[at]) for at in bundle._live if at != slot}
-        last[slot] = bundle.A[slot].copy(), bundle.b[slot], bundle._locality[slot]
+                assert (bundle.planes.b[at], bundle.locality[at]) == (b, s)
+        last = {
+            at: (bundle.planes.A[at].copy(), bundle.planes.b[at], bundle.locality[at])
+            for at in bundle.planes.live
+            if at != slot
+        }
+        last[slot] = bundle.planes.A[slot].copy(), bundle.planes.b[slot], bundle.locality[slot]
 
 
 def kinds_met(seeds):
@@ -131,9 +135,11 @@ def test_a_replaced_plane_makes_the_model_smallest_at_the_best_point(seed, d):
     """Algorithm 6, line 6: the plane's own quadratic has its minimum at w*, ``s`` below J(w*)."""
     for bundle, kind, _, best, slot in filled(seed, d, 12):
         if kind is Kind.NULL2:
-            np.testing.assert_allclose(bundle.reg.conjugate_argmax(-bundle.A[slot]), best.w, rtol=1e-9, atol=1e-9)
-            lowest = bundle.reg.value(best.w) + bundle.A[slot] @ best.w + bundle.b[slot]
-            assert lowest == pytest.approx(best.objective - bundle._locality[slot], rel=1e-9, abs=1e-9)
+            np.testing.assert_allclose(
+                bundle.reg.conjugate_argmax(-bundle.planes.A[slot]), best.w, rtol=1e-9, atol=1e-9
+            )
+            lowest = bundle.reg.value(best.w) + bundle.planes.A[slot] @ best.w + bundle.planes.b[slot]
+            assert lowest == pytest.approx(best.objective - bundle.locality[slot], rel=1e-9, abs=1e-9)
 
 
 @settings(max_examples=30)
@@ -142,9 +148,11 @@ def test_the_aggregated_plane_keeps_the_minimum_of_the_model(seed, d, lower_boun
     for bundle, *_ in filled(seed, d, 10, lower_bound, aggregate_every=3):
         model = bundle.minimize(1e-13)
         bundle.aggregate()
-        slot = bundle._aggregate
+        slot = bundle.planes.aggregate
         size = 1e-8 * max(1.0, abs(model.lower_bound))
-        assert bundle.b[slot] - bundle.reg.conjugate(-bundle.A[slot]) == pytest.approx(model.lower_bound, abs=size)
+        assert bundle.planes.b[slot] - bundle.reg.conjugate(-bundle.planes.A[slot]) == pytest.approx(
+            model.lower_bound, abs=size
+        )
         again = bundle.minimize(1e-13)
         assert again.lower_bound == pytest.approx(model.lower_bound, abs=size)
         np.testing.assert_allclose(again.w, model.w, atol=1e-4)
@@ -166,21 +174,21 @@ def test_the_aggregated_plane_stands_in_for_all_that_is_dropped(seed, d, max_pla
 def test_there_is_one_aggregated_plane():
     bundle, *_ = list(filled(0, 3, 40, -50.0, aggregate_every=1))[-1]
     assert len(bundle) == 1 + 1 + 40 + 1  # flat, first, absorbed, aggregated
-    assert bundle._kept.sum() == 2
+    assert bundle.planes.kept.sum() == 2
 
 
 def test_the_flat_plane_is_never_lowered():
     """It lies below the risk everywhere, near the best point or not."""
     for bundle, *_ in filled(1, 2, 60, -50.0, aggregate_every=1):
-        assert bundle.b[bundle._flat] == -50.0
-        assert bundle._locality[bundle._flat] == 0.0
-        assert not bundle.A[bundle._flat].any()
+        assert bundle.planes.b[bundle.planes.flat] == -50.0
+        assert bundle.locality[bundle.planes.flat] == 0.0
+        assert not bundle.planes.A[bundle.planes.flat].any()
 
 
 def test_more_planes_than_the_first_capacity_keep_their_locality():
     bundle, _, trial, last, _ = list(filled(2, 2, 90))[-1]
     best = trial if trial.objective < last.objective else last
-    assert bundle._locality.size == bundle.b.size >= 91
+    assert bundle.locality.size == bundle.planes.b.size >= 91
     assert (room_left(bundle, best) >= -1e-9).all()
 
 

@@ -18,7 +18,7 @@ from undercut import L2, FunctionRisk, LinearRisk, NonconvexBundle, Ramp, Status
 from undercut.errors import ParameterError
 from undercut.problems import PROBLEMS
 from undercut.risks import TransductiveRisk
-from undercut.solvers.driver import _resolve
+from undercut.solvers.auto import resolve
 
 SEARCHES = [None, "greedy", "full", "single"]
 NONCONVEX = [name for name, problem in PROBLEMS.items() if not problem.convex]
@@ -675,8 +675,8 @@ def test_nothing_given_is_modified():
 
 def test_auto_picks_the_greedy_search_for_a_risk_that_is_not_convex():
     risk = FunctionRisk(lambda w: (0.0, w), 1, convex=False)
-    assert _resolve("auto", risk, L2(1.0)) == NonconvexBundle(line_search="greedy")
-    assert _resolve("nonconvex_bundle", risk, L2(1.0)) == NonconvexBundle()
+    assert resolve("auto", risk, L2(1.0)) == NonconvexBundle(line_search="greedy")
+    assert resolve("nonconvex_bundle", risk, L2(1.0)) == NonconvexBundle()
 
 
 @pytest.mark.parametrize(

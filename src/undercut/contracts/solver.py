@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from undercut.contracts.regularizer import ProximalRegularizer, QuadraticRegularizer, Regularizer
-from undercut.contracts.risk import LineRisk, Risk, SmoothRisk
+from undercut.contracts.risk import LineRisk, MajorizedRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
@@ -38,6 +38,16 @@ class State(Protocol):
         """Step, objective and bound at ``solution``, and the work so far; the driver adds the time."""
 
 
+RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy; subtypes first
+    SmoothRisk: "a smooth risk with a Hessian, and {} is not smooth: use CuttingPlane",
+    LineRisk: "a risk with an exact line search, and {} has no `along(w, direction)`: use CuttingPlane",
+    MajorizedRisk: (
+        "a risk with a convex and a concave part, and {} has no `majorizer(w)`: "
+        "make it a DifferenceRisk, or use NonconvexBundle"
+    ),
+}
+
+
 S = TypeVar("S", bound=State)
 K = TypeVar("K", bound=Risk)
 G = TypeVar("G", bound=Regularizer)
@@ -46,7 +56,8 @@ G = TypeVar("G", bound=Regularizer)
 class Solver(ABC, Generic[S, K, G]):
     """An iterative method: a frozen dataclass of settings; everything that changes is in the state.
 
-    The class attributes say what it needs, and ``check`` refuses a problem that lacks it before the first evaluation.
+    The types of risk and regularizer it is written for say what it needs: ``Solver[MyState, LineRisk, L2]`` takes no
+    risk without a line search.  ``check`` refuses a problem that lacks it before the first pass over the data.
     Callers give ``w0``, ``risk`` and ``reg`` for the length of a run; ``w0`` belongs to the solver.  A solver holds no
     data of a run, so any number of runs and threads may share one.
 
@@ -74,11 +85,17 @@ class Solver(ABC, Generic[S, K, G]):
     array([0.5, 0.5])
     """
 
-    needs_line: ClassVar[bool] = False
-    needs_smooth: ClassVar[bool] = False
-    needs_quadratic: ClassVar[bool] = True
+    risk_type: ClassVar[type] = Risk
+    reg_type: ClassVar[type] = Regularizer
     needs_convex: ClassVar[bool] = True
     may_stall: ClassVar[bool] = True  # a run without any change for long is over
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            types = get_args(base)
+            if len(types) == 3 and isinstance(types[1], type) and isinstance(types[2], type):
+                cls.risk_type, cls.reg_type = types[1:]
 
     def certificate(self, risk: K) -> Certificate:
         """What the lower bound of a run on this risk is worth."""
@@ -112,16 +129,12 @@ class Solver(ABC, Generic[S, K, G]):
                 f"{solver} needs a convex risk, and {given} says it is not: its planes may cut through the risk; "
                 "use NonconvexBundle, or declare the risk convex if it is after all"
             )
-        if self.needs_line and not isinstance(risk, LineRisk):
+        for kind, lack in RISK_KINDS.items():
+            if kind in self.risk_type.__mro__ and not isinstance(risk, kind):
+                raise CapabilityError(f"{solver} needs {lack.format(given)}")
+        if issubclass(self.reg_type, QuadraticRegularizer) and not isinstance(reg, QuadraticRegularizer):
             raise CapabilityError(
-                f"{solver} needs a risk with an exact line search, and {given} has no `along(w, direction)`: "
-                "use CuttingPlane"
-            )
-        if self.needs_smooth and not isinstance(risk, SmoothRisk):
-            raise CapabilityError(f"{solver} needs a smooth risk with a Hessian, and {given} is none: use CuttingPlane")
-        if self.needs_quadratic and not isinstance(reg, QuadraticRegularizer):
-            raise CapabilityError(
-                f"{solver} needs a quadratic regularizer, and {penalty} is none: use L2, or LevelBundle as the solver"
+                f"{solver} needs a quadratic regularizer, and {penalty} is not: use L2, or LevelBundle as the solver"
             )
         if reg.strong_convexity <= 0.0 and not isinstance(reg, ProximalRegularizer):
             raise CapabilityError(

@@ -21,14 +21,11 @@ from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs
 from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
 from undercut.maps.templates import TemplateFeatures
-from undercut.risks import CRF, M3N, ChainLoss, ChainRisk, SmoothChainLoss
+from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
-from undercut.solvers import NonconvexBundle
 from undercut.types import Array, FloatArray
 
-PLANES_BYTES = 2**27  # what the planes of a fit may take: a CRF of half a million weights gains nothing from more
 CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
-LEAST_PLANES, MOST_PLANES = 20, 200
 
 
 def _is_probabilistic(model: Any) -> bool:
@@ -158,7 +155,7 @@ class SequenceLabeler(LinearModel):
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
             w0 = risk.design.pack(last[1])
-        result = self._minimize(risk, w0, solver=_bundle(risk.loss, risk.n_params) if self.solver == "auto" else None)
+        result = self._minimize(risk, w0)
         self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
         self.n_features_in_ = self.coef_.shape[1]
         self._report([result])
@@ -251,12 +248,6 @@ class SequenceLabeler(LinearModel):
         emissions = AllPairs(as_matrix(sequences.X), chains.n_labels)
         design = ChainDesign(emissions, chains, ChainMask.full(chains.n_labels, start=True, end=True, bias=True))
         return chains, design.matvec(design.pack(self._weights())), sequences
-
-
-def _bundle(loss: ChainLoss, n_params: int) -> Solver[Any, Any, Any]:
-    """What takes the least time: one dynamic program per plane, or two where they are smooth and a search pays."""
-    planes = min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
-    return NonconvexBundle(line_search="greedy" if isinstance(loss, SmoothChainLoss) else "single", max_planes=planes)
 
 
 def _as_given(rows: Array, sequences: Sequences, lengths: Any) -> Any:

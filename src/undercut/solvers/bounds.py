@@ -1,19 +1,55 @@
-"""Lower bounds that hold in spite of rounding."""
+"""Lower bounds that hold in spite of rounding, and the proof that a bound cannot hold."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from undercut.contracts import QuadraticRegularizer
+from undercut.contracts import Cut, QuadraticRegularizer
+from undercut.errors import NonconvexError
 from undercut.types import FloatArray
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the sums that make a bound, relative to their terms
 LINE_ACCURACY = 1e-3  # share of a line search's decrease that may be left: the next step makes up for it
+BEYOND_ROUNDING = 1e-6  # relative: a plane that much above a value is no rounding, not even in single precision
 
 
-def tighter(last: float, proved: float, objective: float) -> float:
-    """The better of two lower bounds; rounding may not lift it above the objective."""
+def cut_size(cut: Cut) -> float:
+    """The size of the numbers whose difference is ``cut.b``."""
+    return abs(cut.b) + abs(cut.value)
+
+
+def tighter(last: float, proved: float, objective: float, size: float = 0.0) -> float:
+    """The better of two lower bounds; rounding may not lift it above the objective.
+
+    ``size`` is that of the numbers that make the bound.  A bound above the objective by more than rounding raises
+    ``NonconvexError``.
+    """
+    if proved - objective > BEYOND_ROUNDING * (size + abs(proved) + abs(objective)):
+        raise NonconvexError(f"the planes prove a minimum of {proved:.9g}, and the objective is {objective:.9g}")
     return min(max(last, proved), objective)
+
+
+def check_below(a: FloatArray, b: FloatArray | float, w: FloatArray, value: float, scale: float) -> None:
+    """Raise ``NonconvexError`` if a plane ``<a, v> + b`` lies above ``R(w) = value`` by more than rounding.
+
+    ``scale`` is the size of the numbers whose difference is ``value``.  Rows of ``a`` are several planes.
+    """
+    heights = np.asarray(a @ w + b)
+    sizes = np.abs(b) + np.linalg.norm(a, axis=-1) * float(np.linalg.norm(w)) + abs(value) + scale
+    above = heights - value
+    if (above > BEYOND_ROUNDING * sizes).any():
+        raise NonconvexError(f"a plane is {float(heights.max()):.9g} at a point where the risk is {value:.9g}")
+
+
+def check_plane(cut: Cut, w: FloatArray, objective: float, penalty: float) -> None:
+    """Raise ``NonconvexError`` if the plane lies above ``R(w) = objective - penalty``."""
+    check_below(cut.a, cut.b, w, objective - penalty, abs(objective) + abs(penalty) + abs(cut.value))
+
+
+def check_floor(lower_bound: float, cut: Cut) -> None:
+    """Raise ``NonconvexError`` if the risk is smaller than the ``lower_bound`` it declares."""
+    if lower_bound - cut.value > BEYOND_ROUNDING * (abs(lower_bound) + cut_size(cut)):
+        raise NonconvexError(f"`lower_bound` is {lower_bound:.9g}, and the risk has the value {cut.value:.9g}")
 
 
 def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float) -> float:
@@ -23,3 +59,9 @@ def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float)
     """
     reach = float(np.linalg.norm(a)) * float(np.linalg.norm(reg.conjugate_argmax(-a)))
     return b - reg.conjugate(-a) - ROUNDING * (size + reach)
+
+
+def cut_bound(reg: QuadraticRegularizer, cut: Cut, lower_bound: float) -> float:
+    """The better of what a plane and the risk's own lower bound prove about the minimum of ``reg + R``."""
+    flat = lower_bound - reg.conjugate(np.zeros_like(cut.a))
+    return max(plane_bound(reg, cut.a, cut.b, cut_size(cut)), flat)

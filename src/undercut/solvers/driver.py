@@ -6,59 +6,22 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from undercut.contracts import (
-    LineRisk,
-    MinorizedRisk,
-    QuadraticRegularizer,
-    Regularizer,
-    Risk,
-    SmoothRisk,
-    Solver,
-    State,
-)
-from undercut.errors import DataError, NonfiniteError, require
-from undercut.maps.gram import DenseGram
-from undercut.regularizers import KernelNorm
-from undercut.risks import GramRisk
-from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
-from undercut.solvers.bundle.cutting_plane import CuttingPlane
-from undercut.solvers.bundle.dual_ascent import DualAscent
-from undercut.solvers.bundle.level_bundle import LevelBundle
-from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
-from undercut.solvers.bundle.proximal_bundle import ProximalBundle
-from undercut.solvers.hedging.kernel_hedging import KernelHedging
-from undercut.solvers.newton.lbfgs import Lbfgs
-from undercut.solvers.newton.newton import Newton
-from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
-from undercut.solvers.nonconvex.convex_concave import ConvexConcave
-from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
-from undercut.solvers.nonconvex.subgradient import Subgradient
-from undercut.threads import one_thread
+from undercut.contracts import Regularizer, Risk, Solver, State
+from undercut.deadline import time_limit
+from undercut.errors import DataError, NonconvexError, NonfiniteError, require
+from undercut.threads import exclusive, one_thread
 from undercut.trace import Callback, Certificate, Progress, Result, Status
 from undercut.types import FloatArray
 
-AnySolver: TypeAlias = Solver[Any, Any, Any]
-
-SOLVERS: dict[str, type[AnySolver]] = {
-    "line_search_bundle": LineSearchBundle,
-    "cutting_plane": CuttingPlane,
-    "dual_ascent": DualAscent,
-    "proximal_bundle": ProximalBundle,
-    "level_bundle": LevelBundle,
-    "newton": Newton,
-    "lbfgs": Lbfgs,
-    "nonconvex_bundle": NonconvexBundle,
-    "classic_bundle": ClassicBundle,
-    "convex_concave": ConvexConcave,
-    "subgradient": Subgradient,
-}
-NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 ZERO = 1e-10  # an objective below this share of the first one is as good as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
+ENDLESS = 1e15  # an objective that many times below zero, relative to the first one, has no minimum
+FALLING = 0.5  # share of the last model gap: of the decrease, and of the gap that is left
+REFUTED = (Status.NONCONVEX, Status.UNBOUNDED)  # statuses that leave no bound
 LOCAL_PROGRESS = 0.999  # how much smaller a model gap must be to count as a change
 
 
@@ -103,7 +66,7 @@ class Stop:
 def minimize(
     risk: Risk,
     reg: Regularizer,
-    solver: AnySolver | str = "auto",
+    solver: Solver[Any, Any, Any] | str = "auto",
     *,
     w0: FloatArray | None = None,
     stop: Stop | None = None,
@@ -112,7 +75,9 @@ def minimize(
     """Minimize ``J(w) = reg(w) + R(w)``.
 
     Ctrl-C, or a callback that returns ``True``, ends the run with ``Status.STOPPED`` and the best solution so far; a
-    risk that returns NaN or infinity ends it with ``Status.NONFINITE`` and the last good solution.
+    risk that returns NaN or infinity ends it with ``Status.NONFINITE`` and the last good solution; one whose own planes
+    prove that it is not convex ends it with ``Status.NONCONVEX`` and without a bound.  Runs on the same risk from
+    several threads wait for each other.
 
     >>> from undercut import Hinge, L2, LinearRisk
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
@@ -121,12 +86,15 @@ def minimize(
     ('CONVERGED', 0.0625, True)
     """
     _check_kinds(risk, reg, stop, callbacks)
-    solver = _resolve(solver, risk, reg)
+    from undercut.solvers.auto import resolve  # here: solvers may call ``minimize`` in turn
+
+    solver = resolve(solver, risk, reg)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
-    run = _Run(solver, stop or Stop(), tuple(callbacks))
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found by its value
-        return run(risk, reg, _start(w0, risk, reg))
+    start, stop = _start(w0, risk, reg), stop or Stop()
+    quiet = np.errstate(over="ignore", invalid="ignore")  # values that are not finite are found where they matter
+    with exclusive(risk), one_thread(), time_limit(stop.max_seconds), quiet:
+        return _Run(solver, stop, tuple(callbacks))(risk, reg, start)
 
 
 def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
@@ -140,25 +108,6 @@ def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
     )
     for holds, rule, value in rules:
         require(holds, rule, value)
-
-
-def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
-    if isinstance(solver, Solver):
-        return solver
-    if solver in SOLVERS:
-        return SOLVERS[solver]()
-    require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
-    if not risk.is_convex:
-        return NonconvexBundle(line_search="greedy")
-    if isinstance(risk, GramRisk) and isinstance(reg, KernelNorm):
-        return KernelHedging(blocks=1 if isinstance(risk.gram, DenseGram) and risk.gram.on_host else None)
-    if not isinstance(reg, QuadraticRegularizer):
-        return LevelBundle()
-    if isinstance(risk, MinorizedRisk):
-        return CachedCuttingPlane()
-    if not isinstance(risk, LineRisk):
-        return ProximalBundle()
-    return Newton() if isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS else LineSearchBundle()
 
 
 def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
@@ -176,7 +125,7 @@ def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
 class _Run:
     """One run of a solver, from the clock's start to the result."""
 
-    def __init__(self, solver: AnySolver, stop: Stop, callbacks: tuple[Callback, ...]) -> None:
+    def __init__(self, solver: Solver[Any, Any, Any], stop: Stop, callbacks: tuple[Callback, ...]) -> None:
         self.solver, self.stop, self.callbacks = solver, stop, callbacks
         self.trace: list[Progress] = []
         self.certificate: Certificate = "none"
@@ -202,8 +151,8 @@ class _Run:
                     status = Status.CONVERGED
         except KeyboardInterrupt:
             status = Status.STOPPED
-        except NonfiniteError as error:
-            status = Status.NONFINITE
+        except (NonfiniteError, NonconvexError) as error:
+            status = Status.NONFINITE if isinstance(error, NonfiniteError) else Status.NONCONVEX
             detail = f"at step {state.progress.step + 1 if state else 0}: {error}"
         return self._result(state, w0, status, detail)
 
@@ -218,11 +167,26 @@ class _Run:
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
-        status = self.stop.reached(now, self._scale)
+        status = self._status(now, last)
         if status is None and any(asked):
             return Status.STOPPED
         if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS[self.certificate]:
             return Status.STALLED
+        return status
+
+    def _status(self, now: Progress, last: Progress) -> Status | None:
+        """What ``Stop`` says, unless the objective falls without end.
+
+        The gap of a local model means little while steps keep all that it predicts and leave it as wide as it was.
+        """
+        status = self.stop.reached(now, self._scale)
+        if self.certificate == "global" and status is Status.CONVERGED:
+            return status
+        if now.objective < -ENDLESS * max(1.0, abs(self._scale)):
+            return Status.UNBOUNDED
+        decrease = last.objective - now.objective
+        if status is Status.CONVERGED and decrease >= FALLING * last.gap and now.gap >= FALLING * last.gap:
+            return self.stop.reached(replace(now, lower_bound=-math.inf))
         return status
 
     @property
@@ -244,4 +208,13 @@ class _Run:
             detail = self.solver.remark(state)
         progress = state.progress if state else Progress()
         solution = state.solution if state else w0
+        if status in REFUTED:
+            self.certificate = "none"
+            self.trace = [_unproved(row) for row in self.trace]
+            progress = _unproved(progress)
         return Result(solution, progress.objective, progress.lower_bound, self.certificate, status, self.trace, detail)
+
+
+def _unproved(row: Progress) -> Progress:
+    """The same numbers without the bound."""
+    return replace(row, lower_bound=-math.inf, certificate="none")

@@ -13,11 +13,11 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer, Regularizer, Risk
 from undercut.errors import CapabilityError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -33,7 +33,7 @@ class CachedState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CachedCuttingPlane(Solver[CachedState, MinorizedRisk, QuadraticRegularizer]):
+class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegularizer]):
     """``CuttingPlane`` that evaluates the risk only where its ``minorant`` has nothing new to say.
 
     A step counts as an evaluation only if the risk itself was asked.
@@ -92,10 +92,9 @@ class CachedCuttingPlane(Solver[CachedState, MinorizedRisk, QuadraticRegularizer
         # 2. Else touch the risk itself; only there is the objective known.
         cut = risk.cut(state.w)
         state.bundle.add(cut)
-        last = replace(last, n_evaluations=last.n_evaluations + 1)
-        if (candidate := penalty + cut.value) < last.objective:
-            state, last = replace(state, solution=state.w), replace(last, objective=candidate)
-        return self._moved(replace(state, progress=last))
+        solution, objective = best_of(state, state.w, cut, risk, reg)
+        last = replace(last, objective=objective, n_evaluations=last.n_evaluations + 1)
+        return self._moved(replace(state, solution=solution, progress=last))
 
     def _cheap(self, risk: MinorizedRisk, penalty: float, state: CachedState) -> Cut | None:
         cut = risk.minorant.cut(state.w)
@@ -106,6 +105,6 @@ class CachedCuttingPlane(Solver[CachedState, MinorizedRisk, QuadraticRegularizer
         last, bundle = state.progress, state.bundle
         model = bundle.minimize(master_tolerance(self.master_accuracy, last.objective, last.lower_bound))
         bundle.drop_idle(self.max_idle)
-        lower_bound = tighter(last.lower_bound, model.lower_bound, last.objective)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, last.objective, model.size)
         progress = replace(last, lower_bound=lower_bound, n_cuts=len(bundle))
         return CachedState(model.w, model.lower_bound, state.solution, bundle, progress)

@@ -13,10 +13,10 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import Regularizer, Risk, Solver
-from undercut.errors import require
+from undercut.contracts import Regularizer, Risk
 from undercut.solvers.bounds import tighter
-from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.bundle.bundle import PlaneModel
+from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
 from undercut.solvers.bundle.dual_bundle import bundle_for
 from undercut.trace import Progress
 from undercut.types import FloatArray
@@ -26,13 +26,13 @@ from undercut.types import FloatArray
 class CuttingPlaneState:
     w: FloatArray  # where the next plane is taken
     solution: FloatArray
-    bundle: Bundle
+    bundle: PlaneModel
     progress: Progress
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CuttingPlane(Solver[CuttingPlaneState, Risk, Regularizer]):
+class CuttingPlane(BundleSolver[CuttingPlaneState, Risk, Regularizer]):
     """BMRM / CRBM; with ``max_planes`` the limited memory CRBM, which replaces dropped planes by their aggregate.
 
     >>> import numpy as np
@@ -42,8 +42,6 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, Regularizer]):
     >>> round(result.objective, 3), result.certificate
     (0.5, 'global')
     """
-
-    needs_quadratic = False
 
     max_planes: int | None = None  # planes kept besides the flat and the aggregated one
     max_idle: int = 50  # drop a plane whose dual weight has been zero this long
@@ -67,29 +65,14 @@ class CuttingPlane(Solver[CuttingPlaneState, Risk, Regularizer]):
         bundle.add(cut)
 
         # 2. J(w_t) may rise from one step to the next; only the best value is a bound.
-        objective, solution = last.objective, state.solution
-        if (candidate := reg.value(state.w) + cut.value) < objective:
-            objective, solution = candidate, state.w
+        solution, objective = best_of(state, state.w, cut, risk, reg)
 
         # 3. Minimize the sharper model, no more accurately than the gap deserves: every dual-feasible alpha already
         #    gives a valid lower bound.
         model = bundle.minimize(master_tolerance(self.master_accuracy, objective, last.lower_bound))
-        lower_bound = tighter(last.lower_bound, model.lower_bound, objective)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
         # 4. Forget planes that have stopped supporting the model.
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return CuttingPlaneState(model.w, solution, bundle, progress)
-
-
-def master_tolerance(share: float, objective: float, lower_bound: float) -> float:
-    """A share of the gap, or of the objective while there is no bound yet; never below rounding."""
-    gap = objective - lower_bound
-    return max(share * min(gap, abs(objective)), 1e-15 * abs(objective))
-
-
-def check_bundle_settings(max_planes: int | None, max_idle: int, master_accuracy: float) -> None:
-    """The domains of what every bundle method can be told."""
-    require(max_planes is None or max_planes >= 1, "`max_planes` must be at least 1", max_planes)
-    require(max_idle >= 0, "`max_idle` must be non-negative", max_idle)
-    require(0.0 <= master_accuracy < 1.0, "`master_accuracy` must be in [0, 1)", master_accuracy)

@@ -16,7 +16,8 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, Risk, Solver
-from undercut.solvers.bounds import plane_bound, tighter
+from undercut.solvers.bounds import cut_size, plane_bound, tighter
+from undercut.solvers.bundle.common import best_of
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -55,9 +56,7 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
 
         # 1. The newest plane, and the best value so far.
         cut = risk.cut(state.w)
-        objective, solution = last.objective, state.solution
-        if (candidate := reg.value(state.w) + cut.value) < objective:
-            objective, solution = candidate, state.w
+        solution, objective = best_of(state, state.w, cut, risk, reg)
 
         # 2. Maximize D((1 - step_size) z + step_size a, (1 - step_size) r + step_size b): slope gamma_t at 0 and the
         #    constant curvature of the dual (eq. 15).
@@ -71,7 +70,8 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
             z, r = state.z + step_size * towards, state.r + step_size * (cut.b - state.r)
 
         # 3. Every alpha on the simplex proves a bound.
-        size = max(state.size, abs(cut.b) + abs(cut.value))
-        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), risk.lower_bound), objective)
+        size = max(state.size, cut_size(cut))
+        flat = risk.lower_bound - reg.conjugate(np.zeros_like(z))
+        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), flat), objective, size)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return DualAscentState(reg.conjugate_argmax(-z), z, r, size, solution, progress)

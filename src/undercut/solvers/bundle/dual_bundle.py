@@ -25,14 +25,17 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer
+from undercut.deadline import expired
 from undercut.regularizers import SeparableRegularizer
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.bundle.bundle import Bundle, Model, ProximalStep
-from undercut.solvers.bundle.master import Master
-from undercut.solvers.bundle.simplex_dual import SimplexDual, product
+from undercut.solvers.bundle.bundle import Bundle, Model, PlaneModel, ProximalStep
+from undercut.solvers.bundle.master import Weights
+from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
+from undercut.solvers.bundle.simplex_dual import DualPoint, SimplexDual, product
 from undercut.types import FloatArray
 
 MAX_ROUNDS = 20
+MAX_STEPS = 50  # Newton steps of one master problem: any weights prove a bound, and the next problem goes on from them
 TINY = 1e-100  # the least tolerance, for an objective of zero
 INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolerance, and the next to this share of that
 LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
@@ -44,85 +47,96 @@ NEARLY = 0.2  # share of l1 by which a parameter may be from leaving zero to be 
 MAX_JOINS = 5
 
 
-class DualBundle(Bundle):
-    """Planes whose master problem is solved in the dual of the regularizer."""
-
-    reg: Regularizer  # type: ignore[assignment]
+class DualBundle(PlaneModel):
+    """Planes whose master problem is solved in the dual of any regularizer."""
 
     def __init__(self, reg: Regularizer, n_params: int, lower_bound: float = -math.inf) -> None:
+        self.reg = reg
+        self.master = Weights(FIRST_CAPACITY)
+        self.near = Weights(FIRST_CAPACITY)  # the weights of the proximal problem
+        self.planes = Planes(n_params, (self.master, self.near), lambda slot: None)
         self._anchor: FloatArray | None = None  # the last proximal point of the model
         self._tau = 0.0
         self._floor = lower_bound
-        super().__init__(reg, n_params, lower_bound)  # type: ignore[arg-type]
+        self._steps_left = 0  # Newton steps that the current master problem may still take
+        if math.isfinite(lower_bound):
+            self.planes.insert_flat(lower_bound)
 
     @override
     def minimize(self, tol: float) -> Model:
-        tol = max(tol, ROUNDING * float(self._size.max()), TINY)
+        tol = max(tol, ROUNDING * float(self.planes.size.max()), TINY)
+        self._steps_left = MAX_STEPS
         curvature = self.reg.strong_convexity
         if isinstance(self.reg, ProximalRegularizer) and not 0.0 < curvature >= self._least_curvature(tol):
             model = self._by_proximal_points(self.reg, tol)
         else:
             model = self._minimum(tol)
-        live, alpha = self._live, self._master.alpha
-        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live] + 1)
+        self.planes.age(self.master.alpha, 1)
         return model
 
-    @override
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
         proximal = cast(ProximalRegularizer, self.reg)  # checked before the run
-        w = self._solve(proximal.near(center, tau), self._near, tol)
-        live, alpha = self._live, self._near.alpha
-        self._idle[live] = np.where(alpha[live] > 0.0, 0, self._idle[live])
+        self._steps_left = MAX_STEPS
+        w = self._solve(proximal.near(center, tau), self.near, tol)
+        self.planes.age(self.near.alpha, 0)
         return ProximalStep(w, self._value(w))
 
     def _minimum(self, tol: float) -> Model:
-        return Model(self._solve(self.reg, self._master, tol), self._proved())
+        return Model(self._solve(self.reg, self.master, tol), *self._proved())
 
     def _by_proximal_points(self, reg: ProximalRegularizer, tol: float) -> Model:
         if self._anchor is None:
-            self._anchor, self._tau = self.reg.conjugate_argmax(np.zeros(self.A.shape[1])), self._first_tau()
+            self._anchor, self._tau = self.reg.conjugate_argmax(np.zeros(self.planes.A.shape[1])), self._first_tau()
         bound, left, vain, tau = -math.inf, math.inf, 0, self._tau
         for at in range(MAX_ROUNDS):
-            w = self._solve(reg.near(self._anchor, tau), self._master, INNER_ACCURACY ** (at + 1) * tol)
-            self._anchor, bound, last = w, max(bound, self._proved()), left
+            w = self._solve(reg.near(self._anchor, tau), self.master, INNER_ACCURACY ** (at + 1) * tol)
+            proved, size = self._proved()
+            self._anchor, bound, last = w, max(bound, proved), left
             left = min(left, self._value(w) - bound)
             if left <= IN_VAIN * last:
                 vain, self._tau = 0, tau
             elif tau * float(w @ w) <= self.reg.value(w):  # else the proximal term is still in the way
                 vain += 1
-            if left <= tol or vain == MAX_VAIN:
+            if left <= tol or vain == MAX_VAIN or self._steps_left <= 0 or expired():
                 break
             tau = max(LONGER * tau, self._least_curvature(tol))
         if at == 0:
             self._tau = min(SHORTER * self._tau, self._first_tau())
-        return Model(w, bound)
+        return Model(w, bound, size)
 
     def _least_curvature(self, tol: float) -> float:
         """Below it rounding moves w, which is z over the curvature, so far that no height is known to ``tol``."""
-        return PRECISION * float(self._norm.max()) * float(self._master.alpha @ self._norm) / tol
+        return PRECISION * float(self.planes.norm.max()) * float(self.master.alpha @ self.planes.norm) / tol
 
     def _first_tau(self) -> float:
-        steepest, size = float(self._norm.max()), float(self._size.max())
+        steepest, size = float(self.planes.norm.max()), float(self.planes.size.max())
         return steepest**2 / size if steepest > 0.0 and size > 0.0 else 1.0
 
-    def _solve(self, reg: Regularizer, weights: Master, tol: float) -> FloatArray:
+    def _solve(self, reg: Regularizer, weights: Weights, tol: float) -> FloatArray:
         """The minimizer of ``reg + R_t``; ``weights`` are where the search starts, and become what it finds."""
-        top = self._live[-1] + 1
+        top = self.planes.top
         if isinstance(reg, SeparableRegularizer):
             return self._solve_active(reg, weights, tol)
-        found = SimplexDual(reg, self.A[:top], self.b[:top], self._live).climb(weights.alpha[:top], tol)
+        dual = SimplexDual(reg, self.planes.A[:top], self.planes.b[:top], self.planes.live)
+        found = self._climb(dual, weights.alpha[:top], tol)
         weights.alpha[:top] = found.alpha
         return found.w
 
-    def _solve_active(self, reg: SeparableRegularizer, weights: Master, tol: float) -> FloatArray:
+    def _climb(self, dual: SimplexDual, alpha: FloatArray, tol: float) -> DualPoint:
+        found, n_steps = dual.climb(alpha, tol, self._steps_left)
+        self._steps_left -= n_steps
+        return found
+
+    def _solve_active(self, reg: SeparableRegularizer, weights: Weights, tol: float) -> FloatArray:
         """The same by the parameters alone that are not zero, or nearly so; more join until all others stay zero."""
-        top = self._live[-1] + 1
-        A, b, alpha = self.A[:top], self.b[:top], weights.alpha[:top]
+        top = self.planes.top
+        A, b, alpha = self.planes.A[:top], self.planes.b[:top], weights.alpha[:top]
         z = -(alpha @ A)
         active = reg.active(z, NEARLY)
         for _ in range(MAX_JOINS):
-            alpha[:] = SimplexDual(reg.take(active), A[:, active], b, self._live).climb(alpha, tol).alpha
+            dual = SimplexDual(reg.take(active), A[:, active], b, self.planes.live)
+            alpha[:] = self._climb(dual, alpha, tol).alpha
             z = -(alpha @ A)
             if not (reg.active(z) & ~active).any():
                 break
@@ -131,29 +145,25 @@ class DualBundle(Bundle):
 
     def _value(self, w: FloatArray) -> float:
         """``reg(w) + R_t(w)``."""
-        top = self._live[-1] + 1
-        heights = product(self.A[:top], w) + self.b[:top]
-        return self.reg.value(w) + float(heights[self._live].max())
+        top = self.planes.top
+        heights = product(self.planes.A[:top], w) + self.planes.b[:top]
+        return self.reg.value(w) + float(heights[self.planes.live].max())
 
-    def _proved(self) -> float:
-        """The lower bound that the weights prove, less what rounding may have added."""
-        top = self._live[-1] + 1
-        alpha = self._master.alpha[:top]
-        z, steepness = -(alpha @ self.A[:top]), float(alpha @ self._norm[:top])
+    def _proved(self) -> tuple[float, float]:
+        """The lower bound that the weights prove, less what rounding may have added, and the size of its terms."""
+        top = self.planes.top
+        alpha = self.master.alpha[:top]
+        z, steepness = -(alpha @ self.planes.A[:top]), float(alpha @ self.planes.norm[:top])
         share = self.reg.shrinkage(z, ROUNDING * steepness)
-        b = share * float(alpha @ self.b[:top])
+        b = share * float(alpha @ self.planes.b[:top])
         if share < 1.0:
             b += (1.0 - share) * self._floor
         w = self.reg.conjugate_argmax(share * z)
-        size = float(alpha @ self._size[:top]) + steepness * float(np.linalg.norm(w))
-        return b - self.reg.conjugate(share * z) - ROUNDING * size
-
-    @override
-    def _couple(self, slot: int, top: int) -> None:
-        """Nothing: the second derivatives change from point to point."""
+        size = float(alpha @ self.planes.size[:top]) + steepness * float(np.linalg.norm(w))
+        return b - self.reg.conjugate(share * z) - ROUNDING * size, size
 
 
-def bundle_for(reg: Regularizer, n_params: int, lower_bound: float) -> Bundle:
+def bundle_for(reg: Regularizer, n_params: int, lower_bound: float) -> Bundle | DualBundle:
     """An empty bundle that can solve the master problems of a regularizer."""
     if isinstance(reg, QuadraticRegularizer):
         return Bundle(reg, n_params, lower_bound)

@@ -21,12 +21,12 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer, Risk
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
-from undercut.solvers.bundle.dual_bundle import bundle_for
+from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -42,13 +42,13 @@ class LevelState:
     promised: float  # decrease of J there, by the model
     tau: float
     solution: FloatArray
-    bundle: Bundle
+    bundle: Bundle | DualBundle
     progress: Progress
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LevelBundle(Solver[LevelState, Risk, Regularizer]):
+class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
     """Cutting planes near the best point: the solver for L1, elastic net, entropy, bounds and blocks.
 
     >>> import numpy as np
@@ -58,8 +58,6 @@ class LevelBundle(Solver[LevelState, Risk, Regularizer]):
     >>> round(result.objective, 5), result.status.name, result.certificate
     (0.003, 'CONVERGED', 'global')
     """
-
-    needs_quadratic = False
 
     least: float = 0.1  # share of the gap below which a promise calls for a longer step
     most: float = 0.4  # above which for a shorter one
@@ -98,17 +96,17 @@ class LevelBundle(Solver[LevelState, Risk, Regularizer]):
                 return self._retreated(state)
             raise
         bundle.add(cut)
-        objective, best = last.objective, state.solution
-        if (candidate := reg.value(state.w) + cut.value) < objective:
-            objective, best = candidate, state.w
+        best, objective = best_of(state, state.w, cut, risk, reg)
 
         # 2. What the planes prove, by the ordinary master problem.
         tol = master_tolerance(self.master_accuracy, objective, last.lower_bound)
-        lower_bound = tighter(last.lower_bound, bundle.minimize(tol).lower_bound, objective)
+        model = bundle.minimize(tol)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
         # 3. The next point near the best one, as far away as the gap deserves.
         gap = objective - lower_bound
-        tau = self._tau(state, last.objective - candidate, gap) if last.step else _first_tau(reg, cut.a, objective)
+        decrease = last.objective - (reg.value(state.w) + cut.value)
+        tau = self._tau(state, decrease, gap) if last.step else _first_tau(reg, cut.a, objective)
         tol = max(PREDICTION_ACCURACY * min(state.promised, gap), 1e-10 * abs(objective))
         near = bundle.minimize_near(best, tau, tol)
         bundle.drop_idle(self.max_idle)

@@ -17,11 +17,11 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Cut, Line, LineRisk, QuadraticRegularizer, Solver
+from undercut.contracts import Cut, Line, LineRisk, QuadraticRegularizer
 from undercut.errors import NonfiniteError, require
-from undercut.solvers.bounds import LINE_ACCURACY, tighter
+from undercut.solvers.bounds import LINE_ACCURACY, check_floor, check_plane, tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.common import BundleSolver, check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -38,7 +38,7 @@ class LineSearchState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
+class LineSearchBundle(BundleSolver[LineSearchState, LineRisk, QuadraticRegularizer]):
     """Cutting planes with an exact line search: the fastest certified solver for linear models.
 
     >>> import numpy as np
@@ -47,8 +47,6 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
     >>> minimize(LinearRisk(X, y, Hinge()), L2(0.1), LineSearchBundle()).w.round(6)
     array([ 0.5, -1. ])
     """
-
-    needs_line = True
 
     max_planes: int | None = None  # planes kept besides the flat and the aggregated one
     beyond: float = 0.03  # where between the best point and the model's minimizer the next plane is taken
@@ -85,10 +83,12 @@ class LineSearchBundle(Solver[LineSearchState, LineRisk, QuadraticRegularizer]):
         objective = reg.value(solution) + line.value(t)
         if not objective < last.objective:  # rounding: stay
             t, solution, objective = 0.0, best, last.objective
-        lower_bound = tighter(last.lower_bound, model.lower_bound, objective)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
         # 3. Take the next plane a little beyond it, where the model is wrong by more.
         cut = self._cut_beyond(line, t)
+        check_floor(risk.lower_bound, cut)
+        check_plane(cut, solution, objective, reg.value(solution))
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return LineSearchState(line, t, solution, cut, bundle, progress)
 

@@ -7,6 +7,7 @@ in a few pivots; an interior point method (PIQP) takes over where rounding defea
 from __future__ import annotations
 
 import numpy as np
+from typing_extensions import override
 
 from undercut._jit.simplex_qp import refactor, solve_warm
 from undercut.types import Array, FloatArray
@@ -14,11 +15,33 @@ from undercut.types import Array, FloatArray
 MAX_PIVOTS_PER_PLANE = 20
 
 
-class Master:
-    """A feasible ``alpha`` over numbered slots, kept from one master problem to the next."""
+class Weights:
+    """A feasible ``alpha`` over numbered slots, kept from one problem to the next."""
 
     def __init__(self, capacity: int) -> None:
         self.alpha = np.zeros(capacity)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots."""
+        self.alpha = np.pad(self.alpha, (0, capacity - self.alpha.size))
+
+    def reset(self, alpha: FloatArray) -> None:
+        """Start from another feasible point."""
+        self.alpha[:] = alpha
+
+    def forget(self, slots: Array) -> None:
+        """Some slots will hold other planes: they lose their weight."""
+        self.alpha[slots] = 0.0
+
+
+class Master(Weights):
+    """Weights with the factor of their support, which makes the next master problem cheap."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._allocate(capacity)
+
+    def _allocate(self, capacity: int) -> None:
         self._support = np.zeros(capacity, np.int64)
         self._size = 0
         self._factor = np.zeros((capacity, capacity))
@@ -26,30 +49,35 @@ class Master:
         self._q = np.zeros(capacity)
         self._shift = 0.0
 
-    def grown(self, capacity: int) -> Master:
-        """The same weights with room for more slots; the factor is rebuilt at the next ``solve``."""
-        larger = Master(capacity)
-        larger.alpha[: self.alpha.size] = self.alpha
-        return larger
+    @override
+    def grow(self, capacity: int) -> None:
+        """Make room for more slots; the factor is rebuilt at the next ``solve``."""
+        super().grow(capacity)
+        self._allocate(capacity)
 
+    @override
     def reset(self, alpha: FloatArray) -> None:
-        """Start from another feasible point."""
-        self.alpha[:] = alpha
+        super().reset(alpha)
         self._size = 0
 
+    @override
     def forget(self, slots: Array) -> None:
         """Some slots will hold other planes: they lose their weight, and the factor is rebuilt if it knew them."""
-        self.alpha[slots] = 0.0
+        super().forget(slots)
         if np.isin(slots, self._support[: self._size]).any():
             self._size = 0
 
     def solve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
-        if self._size and self._pivot(H, b, live, tol) <= tol:
-            return
-        self._refactor(H, b, live)
-        if not self._pivot(H, b, live, tol) <= tol:
+        if not self.improve(H, b, live, tol):
             self._start_over(H, b, live, tol)
+
+    def improve(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> bool:
+        """The same by pivots alone, which is cheap; whether the duality gap is at most ``tol``."""
+        if self._size and self._pivot(H, b, live, tol) <= tol:
+            return True
+        self._refactor(H, b, live)
+        return self._pivot(H, b, live, tol) <= tol
 
     def _start_over(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> None:
         """The interior point solution, and pivots from there; the best of all is kept."""

@@ -18,11 +18,11 @@ from typing import Literal, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Cut, QuadraticRegularizer, Risk, Solver
+from undercut.contracts import Cut, QuadraticRegularizer, Risk
 from undercut.errors import require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -87,7 +87,7 @@ class ProximalState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ProximalBundle(Solver[ProximalState, Risk, QuadraticRegularizer]):
+class ProximalBundle(BundleSolver[ProximalState, Risk, QuadraticRegularizer]):
     """Cutting planes with a proximal term.
 
     ``variant="printed"`` is Algorithm 4 with the optimistic R: the center is the mean of all iterates, and the sums of
@@ -122,17 +122,15 @@ class ProximalBundle(Solver[ProximalState, Risk, QuadraticRegularizer]):
         # 1. The plane at w_t, and the best value so far.
         cut = risk.cut(state.w)
         bundle.add(cut)
-        candidate = reg.value(state.w) + cut.value
-        objective, solution = last.objective, state.solution
-        if candidate < objective:
-            objective, solution = candidate, state.w
+        solution, objective = best_of(state, state.w, cut, risk, reg)
 
         # 2. What the planes prove, by the ordinary master problem.
         tol = master_tolerance(self.master_accuracy, objective, last.lower_bound)
-        lower_bound = tighter(last.lower_bound, bundle.minimize(tol).lower_bound, objective)
+        model = bundle.minimize(tol)
+        lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
         # 3. The next point, near the center.
-        pull = self._pull(state, reg, cut, candidate)
+        pull = self._pull(state, reg, cut, reg.value(state.w) + cut.value)
         #    A prediction is only worth what the proximal problem is solved to, so a small share of the last one.
         tol = max(PREDICTION_ACCURACY * state.predicted, 1e-10 * abs(objective))
         near = bundle.minimize_near(pull.center, pull.tau, tol)

@@ -11,20 +11,22 @@ absolute values, this is the semismooth Newton method: every step knows exactly 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from undercut.contracts import Regularizer
+from undercut.deadline import expired
 from undercut.solvers.bundle.master import Master
 from undercut.types import Array, FloatArray
 
-MAX_STEPS = 50
 RIDGE = 1e-8  # share of the gap by which a step may be penalized, for where there is no curvature at all
 NEWTON_ACCURACY = 0.1  # share of the gap to which a Newton step is computed
 LINE_ACCURACY = 1e-3  # share of a step by which the line search may be off
 LINE_TRIALS = 40
+FIRST_SHRINK = 0.1  # of a step while no ascent is known
 DUST = 1e-15  # a weight below this is zero
 SPARSE = 0.25  # share of the parameters up to which it pays to multiply by the others only
 
@@ -45,17 +47,20 @@ class SimplexDual:
     def __init__(self, reg: Regularizer, A: FloatArray, b: FloatArray, live: Array) -> None:
         self.reg, self.A, self.b, self.live = reg, A, b, live
 
-    def climb(self, alpha: FloatArray, tol: float) -> DualPoint:
-        """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point allows."""
+    def climb(self, alpha: FloatArray, tol: float, max_steps: int) -> tuple[DualPoint, int]:
+        """Improve ``alpha`` until its duality gap is at most ``tol``, if floating point and the limits allow.
+
+        The second number is how many steps it took.
+        """
         at = self._point(alpha, -(alpha @ self.A))
-        for _ in range(MAX_STEPS):
-            if at.gap <= tol:
-                break
+        for step in range(max_steps):
+            if at.gap <= tol or expired():
+                return at, step
             trial = self._towards(at, self._newton(at, tol)) or self._towards(at, self._highest(at))
             if trial is None:
-                break
+                return at, step + 1
             at = trial
-        return at
+        return at, max_steps
 
     def _point(self, alpha: FloatArray, z: FloatArray) -> DualPoint:
         w = self.reg.conjugate_argmax(z)
@@ -69,7 +74,7 @@ class SimplexDual:
         H[np.diag_indices_from(H)] += RIDGE * at.gap
         master = Master(self.b.size)
         master.reset(at.alpha)
-        master.solve(H, at.heights + H @ at.alpha, self.live, max(NEWTON_ACCURACY * at.gap, 0.3 * tol))
+        master.improve(H, at.heights + H @ at.alpha, self.live, max(NEWTON_ACCURACY * at.gap, 0.3 * tol))
         return master.alpha
 
     def _highest(self, at: DualPoint) -> FloatArray:
@@ -101,6 +106,11 @@ def product(A: FloatArray, w: FloatArray) -> FloatArray:
     return np.asarray(A[:, nonzero] @ w[nonzero])
 
 
+def _middle(low: float, high: float) -> float:
+    """The geometric mean: the last ascent may be orders of magnitude nearer than the end."""
+    return math.sqrt(low * high) if low > 0.0 else FIRST_SHRINK * high
+
+
 def _last_ascent(slope: Callable[[float], float]) -> float:
     """A t in [0, 1] up to which a concave function rises, near the last one."""
     low, high, at_low, at_high = 0.0, 1.0, slope(0.0), slope(1.0)
@@ -111,7 +121,8 @@ def _last_ascent(slope: Callable[[float], float]) -> float:
     for trial in range(LINE_TRIALS):
         if high - low <= LINE_ACCURACY * high:
             break
-        t = low + (high - low) * (at_low / (at_low - at_high) if trial % 2 else 0.5)
+        secant = low + (high - low) * at_low / (at_low - at_high)
+        t = secant if trial % 2 == 0 else _middle(low, high)
         at = slope(t)
         if at >= 0.0:
             low, at_low = t, at

@@ -70,7 +70,6 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     ('CONVERGED', 'global', 0.251)
     """
 
-    needs_quadratic = False
     may_stall = False
 
     blocks: int | None = None  # None: every sample a scenario

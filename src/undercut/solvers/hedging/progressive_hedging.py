@@ -71,7 +71,6 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
     ('CONVERGED', 'global', 0.1)
     """
 
-    needs_quadratic = False
     may_stall = False
 
     c: float | None = None  # None: lambda times the square root of the number of shards, at least 3

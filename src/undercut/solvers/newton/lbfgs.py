@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer, Risk, Solver
 from undercut.errors import NonfiniteError, require
-from undercut.solvers.bounds import plane_bound, tighter
+from undercut.solvers.bounds import check_plane, cut_bound, cut_size, tighter
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -54,8 +54,9 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
-        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
-        progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
+        objective = reg.value(w0) + cut.value
+        bound = tighter(-np.inf, cut_bound(reg, cut, risk.lower_bound), objective, cut_size(cut))
+        progress = Progress(0, objective, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 
     @override
@@ -83,7 +84,9 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         move, change = solution - w, new_gradient - gradient
         if _is_curved(move, change):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
-        lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
+        check_plane(cut, w, last.objective, reg.value(w))
+        proved = cut_bound(reg, cut, risk.lower_bound)
+        lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
 

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
 from undercut.contracts import Cut, Line, QuadraticRegularizer, SmoothRisk, Solver
-from undercut.solvers.bounds import LINE_ACCURACY, plane_bound, tighter
+from undercut.solvers.bounds import LINE_ACCURACY, check_plane, cut_bound, cut_size, tighter
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -44,14 +44,13 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
     array([ 0.5, -0.5])
     """
 
-    needs_smooth = True
-
     @override
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         line = risk.along(w0, np.zeros_like(w0))
         cut = line.cut(0.0)
-        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
-        progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
+        objective = reg.value(w0) + cut.value
+        bound = tighter(-np.inf, cut_bound(reg, cut, risk.lower_bound), objective, cut_size(cut))
+        progress = Progress(0, objective, bound, n_evaluations=1)
         return NewtonState(line, 0.0, w0, cut, progress)
 
     @override
@@ -72,7 +71,9 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
             t, solution, objective = 0.0, w, last.objective
 
         # 3. Every plane proves a bound.
-        lower_bound = tighter(last.lower_bound, plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), objective)
+        check_plane(cut, w, last.objective, reg.value(w))
+        proved = cut_bound(reg, cut, risk.lower_bound)
+        lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return NewtonState(line, t, solution, cut if t else state.cut, progress)
 

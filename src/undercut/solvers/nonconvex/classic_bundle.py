@@ -19,7 +19,7 @@ from typing_extensions import override
 from undercut.contracts import Cut, QuadraticRegularizer, Risk, Solver
 from undercut.errors import require
 from undercut.regularizers import L2
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings
+from undercut.solvers.bundle.common import check_bundle_settings
 from undercut.solvers.nonconvex.local_bundle import LocalBundle, Trial
 from undercut.trace import Certificate, Progress
 from undercut.types import FloatArray
@@ -51,20 +51,22 @@ class ProximalPlanes(LocalBundle):
 
     def move_center(self, length: float) -> None:
         """The center has moved: all paths are longer."""
-        self._locality[self._live] += length
+        self.locality[self.planes.live] += length
 
     def direction(self, center: Trial, u: float, gamma: float, omega: float) -> Direction:
         """Solve the direction-finding problem and keep its aggregated plane."""
-        live = self._live
-        off = np.abs(center.objective - self.A[live] @ center.w - self.b[live])
-        errors = np.maximum(off, gamma * self._locality[live] ** omega)
-        linear = np.zeros(self.b.size)
+        planes, master, live = self.planes, self.bundle.master, self.planes.live
+        A = planes.A[live]
+        errors = np.maximum(
+            np.abs(center.objective - A @ center.w - planes.b[live]), gamma * self.locality[live] ** omega
+        )
+        linear = np.zeros(planes.capacity)
         linear[live] = -u * errors
-        self._master.reset(self._master.alpha)
-        self._master.solve(self._H, linear, live, 1e-10 * u * (abs(center.objective) + float(errors.max())))
-        alpha = self._master.alpha[live]
-        self._idle[live] = np.where(alpha > 0.0, 0, self._idle[live] + 1)
-        p, error = alpha @ self.A[live], float(alpha @ errors)
+        master.reset(master.alpha)
+        master.solve(self.bundle.H, linear, live, 1e-10 * u * (abs(center.objective) + float(errors.max())))
+        planes.age(master.alpha, 1)
+        alpha = master.alpha[live]
+        p, error = alpha @ A, float(alpha @ errors)
         squared = float(p @ p) / u
         self.aggregate()
         return Direction(-p / u, squared + error, 0.5 * squared + error)

@@ -14,8 +14,9 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from undercut.contracts import LineRisk, MajorizedRisk, QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.contracts import KinkedLoss, LineRisk, MajorizedRisk, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, require
+from undercut.risks import LinearRisk
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.trace import Certificate, Progress, Status
@@ -62,10 +63,10 @@ class ConvexConcave(Solver[ConvexConcaveState, MajorizedRisk, QuadraticRegulariz
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
-        if not isinstance(risk, MajorizedRisk):
+        if isinstance(risk, LinearRisk) and not (risk.is_convex or isinstance(risk.loss, KinkedLoss)):
             raise CapabilityError(
-                f"ConvexConcave needs a risk with a convex and a concave part, and {type(risk).__name__} has no "
-                "`majorizer(w)`: make it a DifferenceRisk, or use NonconvexBundle"
+                f"ConvexConcave needs a convex majorizer, which a linear risk has where its loss is a KinkedLoss, and "
+                f"{type(risk.loss).__name__} is not one: use NonconvexBundle"
             )
 
     @override

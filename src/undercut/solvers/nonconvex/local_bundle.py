@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
-from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.bounds import ROUNDING, cut_size
+from undercut.solvers.bundle.bundle import Bundle, Model, PlaneModel
 from undercut.types import FloatArray
 
 
@@ -40,12 +40,31 @@ class Kind(Enum):
     NULL2 = "the plane was of no use there and was replaced"
 
 
-class LocalBundle(Bundle):
-    """A bundle whose planes satisfy (14) at the best point."""
+class LocalBundle(PlaneModel):
+    """A quadratic bundle whose planes satisfy (14) at the best point."""
 
     def __init__(self, reg: QuadraticRegularizer, n_params: int, lower_bound: float) -> None:
-        super().__init__(reg, n_params, lower_bound)
-        self._locality = np.zeros(self.b.size)  # the flat plane lies below R everywhere: it keeps zero
+        self.reg = reg
+        self.bundle = Bundle(reg, n_params, lower_bound)
+        self.planes = self.bundle.planes
+        self.locality = np.zeros(self.planes.capacity)  # the flat plane lies below R everywhere: it keeps zero
+
+    @override
+    def minimize(self, tol: float) -> Model:
+        return self.bundle.minimize(tol)
+
+    @override
+    def add(self, cut: Cut) -> None:
+        """Take in the plane at the best point."""
+        self._set_locality(self.planes.insert(cut.a, cut.b, cut_size(cut)), 0.0)
+
+    @override
+    def make_room(self, max_planes: int) -> None:
+        """Forget planes until one more fits; the aggregated plane stands in for one that still has weight."""
+        while (slot := self.planes.surplus(max_planes)) is not None:
+            if self.bundle.master.alpha[slot] > 0.0:
+                self._stand_in()
+            self.planes.free(np.array([slot]))
 
     def absorb(self, trial: Trial, best: Trial) -> Kind:
         """Take in the plane of a trial, and move the best point if the trial is better (Alg. 5)."""
@@ -67,25 +86,18 @@ class LocalBundle(Bundle):
 
         Its offset will be lowered on its own, hence less than those of the planes it is made of: it is not redundant.
         """
-        top = self._live[-1] + 1
-        alpha = self._master.alpha[:top]
-        a, b, locality = alpha @ self.A[:top], float(alpha @ self.b[:top]), float(alpha @ self._locality[:top])
-        old, weight = self._aggregate, self._master.alpha[self._aggregate] if self._aggregate >= 0 else 0.0
-        if old >= 0:
-            self._free(np.array([old]))
-        self._aggregate = self._add(a, b, locality)
-        self._kept[self._aggregate] = True
+        planes, top = self.planes, self.planes.top
+        alpha = self.bundle.master.alpha[:top]
+        a, b, locality = alpha @ planes.A[:top], float(alpha @ planes.b[:top]), float(alpha @ self.locality[:top])
+        last = planes.aggregate
+        weight = 0.0 if last is None else alpha[last]
+        self._set_locality(planes.insert_aggregate(a, b, abs(b)), locality)
         if weight > 0.0:  # else the planes themselves say the same, and the master can go on from them
             self._stand_in()
 
     def _stand_in(self) -> None:
         """Let the aggregated plane have all the weight: it has the same minimum as the planes it is made of."""
-        self._master.reset(np.eye(1, self.b.size, self._aggregate).ravel())
-
-    @override
-    def _merge_into_aggregate(self, slot: int) -> None:
-        self._stand_in()
-        self._free(np.array([slot]))
+        self.bundle.master.reset(np.arange(self.planes.capacity) == self.planes.aggregate)
 
     def _resolve_conflict(self, trial: Trial, best: Trial, distance: float, room: float) -> Kind:
         """Lower the plane as far as the model still improves at the trial (Alg. 6), or replace it."""
@@ -101,13 +113,11 @@ class LocalBundle(Bundle):
 
     def _move(self, to: Trial, distance: float) -> None:
         """Lower the planes that lie too high at the new best point."""
-        planes = self._live[self._live != self._flat]
-        self._locality[planes] += distance
-        room = to.cut.value - self.A[planes] @ to.w - self._locality[planes]
-        lower = np.minimum(self.b[planes], room)
-        self._linear[planes] += lower - self.b[planes]
-        self.b[planes] = lower
-        self._master.reset(self._master.alpha)
+        planes = self.planes
+        moved = planes.live[planes.live != planes.flat]
+        self.locality[moved] += distance
+        room = to.cut.value - planes.A[moved] @ to.w - self.locality[moved]
+        self.bundle.lower(moved, np.minimum(planes.b[moved], room))
 
     def _room(self, a: FloatArray, best: Trial, distance: float) -> float:
         return best.cut.value - float(a @ best.w) - distance
@@ -116,12 +126,10 @@ class LocalBundle(Bundle):
         """``1/2 (v - w)' M (v - w)``, the shape of the regularizer."""
         return 0.5 * self.reg.along(w, v - w)[1]
 
-    def _add(self, a: FloatArray, b: float, locality: float) -> int:
-        slot = self._insert(a, b, abs(b))
-        self._locality[slot] = locality
-        return slot
+    def _add(self, a: FloatArray, b: float, locality: float) -> None:
+        self._set_locality(self.planes.insert(a, b, abs(b)), locality)
 
-    @override
-    def _grow(self) -> None:
-        super()._grow()
-        self._locality = np.concatenate([self._locality, np.zeros(self.b.size - self._locality.size)])
+    def _set_locality(self, slot: int, locality: float) -> None:
+        if self.planes.capacity > self.locality.size:
+            self.locality = np.pad(self.locality, (0, self.planes.capacity - self.locality.size))
+        self.locality[slot] = locality

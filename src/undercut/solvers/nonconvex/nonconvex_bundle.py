@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import QuadraticRegularizer, Risk, Solver
+from undercut.contracts import QuadraticRegularizer, Risk
 from undercut.errors import NonfiniteError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.cutting_plane import check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.common import BundleSolver, check_bundle_settings, master_tolerance
 from undercut.solvers.nonconvex.local_bundle import Kind, LocalBundle, Trial
 from undercut.solvers.nonconvex.wolfe import Sample, next_step, search
 from undercut.trace import Certificate, Progress
@@ -41,7 +41,7 @@ class NonconvexState:
     target: FloatArray  # the model's minimizer
     reach: float  # length of the last step; for "single" the share of the way that the next one goes
     n_failed: int  # searches in a row without descent
-    bundle: Bundle
+    bundle: Bundle | LocalBundle
     progress: Progress
 
     @property
@@ -59,7 +59,7 @@ class _Move(NamedTuple):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
+class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     """NRBM, with ``line_search`` NRBMLS.
 
     Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
@@ -96,7 +96,7 @@ class NonconvexBundle(Solver[NonconvexState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
         best = _evaluate(risk, reg, w0)
-        bundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
+        bundle: Bundle | LocalBundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
         bundle.add(best.cut)
         model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
         if isinstance(bundle, LocalBundle):
@@ -211,7 +211,7 @@ def _evaluate(risk: Risk, reg: QuadraticRegularizer, w: FloatArray) -> Trial:
     return Trial(w, cut, objective)
 
 
-def _absorb(bundle: Bundle, trial: Trial, best: Trial) -> Kind:
+def _absorb(bundle: Bundle | LocalBundle, trial: Trial, best: Trial) -> Kind:
     if isinstance(bundle, LocalBundle):
         return bundle.absorb(trial, best)
     bundle.add(trial.cut)

@@ -1,0 +1,57 @@
+"""Every solver by its name, the class name in snake_case: a new solver is one file and one line here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias
+
+from undercut.contracts import Solver
+from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
+from undercut.solvers.bundle.cutting_plane import CuttingPlane
+from undercut.solvers.bundle.dual_ascent import DualAscent
+from undercut.solvers.bundle.level_bundle import LevelBundle
+from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
+from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.newton import Newton
+from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
+from undercut.solvers.nonconvex.convex_concave import ConvexConcave
+from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
+
+AnySolver: TypeAlias = Solver[Any, Any, Any]
+
+
+def snake_case(name: str) -> str:
+    """``CuttingPlane`` is ``cutting_plane``.
+
+    >>> snake_case("LineSearchBundle")
+    'line_search_bundle'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_ALL: tuple[type[AnySolver], ...] = (
+    LineSearchBundle,
+    CuttingPlane,
+    CachedCuttingPlane,
+    DualAscent,
+    ProximalBundle,
+    LevelBundle,
+    Newton,
+    Lbfgs,
+    NonconvexBundle,
+    ClassicBundle,
+    ConvexConcave,
+    Subgradient,
+    KernelHedging,
+    ProgressiveHedging,
+    OptimisticProximal,
+    Proximal,
+    Adaptive,
+    Pegasos,
+)
+SOLVERS: dict[str, type[AnySolver]] = {snake_case(solver.__name__): solver for solver in _ALL}
