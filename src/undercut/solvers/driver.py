@@ -30,6 +30,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
@@ -151,7 +152,7 @@ def _resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver
     if not risk.is_convex:
         return NonconvexBundle(line_search="greedy")
     if isinstance(risk, GramRisk) and isinstance(reg, KernelNorm):
-        return KernelHedging(blocks=1 if isinstance(risk.gram, DenseGram) and risk.gram.on_host else None)
+        return PairDescent() if isinstance(risk.gram, DenseGram) and risk.gram.on_host else KernelHedging()
     if not isinstance(reg, QuadraticRegularizer):
         return LevelBundle()
     if isinstance(risk, MinorizedRisk) and risk.minorant is not None:

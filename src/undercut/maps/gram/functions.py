@@ -5,7 +5,7 @@ Samples are the rows of dense or sparse matrices, or of torch tensors, and the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from undercut.devices import cast, library
 from undercut.errors import require
-from undercut.maps.gram.matrix import Kernel
+from undercut.maps.gram.base import Kernel
 
 Dtype: TypeAlias = Literal["float32", "float64"]
 
@@ -34,7 +34,7 @@ class LinearKernel:
 
 @dataclass(frozen=True)
 class PolynomialKernel:
-    """``k(x, z) = (gamma <x, z> + shift)^degree``.
+    """``k(x, z) = (gamma <x, z> + coef0)^degree``.
 
     >>> PolynomialKernel(degree=2)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
     array([[25.]])
@@ -42,30 +42,30 @@ class PolynomialKernel:
 
     degree: int = 3
     gamma: float = 1.0
-    shift: float = 1.0
+    coef0: float = 1.0
 
     def __post_init__(self) -> None:
         require(self.degree >= 1 and self.degree == int(self.degree), "`degree` must be 1, 2, ...", self.degree)
         require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
-        require(self.shift >= 0.0, "`shift` (coef0) must be non-negative", self.shift)
+        require(self.coef0 >= 0.0, "`coef0` must be non-negative", self.coef0)
 
     def __call__(self, X: Any, Z: Any) -> Any:
-        return (self.gamma * _products(X, Z) + self.shift) ** self.degree
+        return (self.gamma * _products(X, Z) + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True)
 class SigmoidKernel:
-    """``k(x, z) = tanh(gamma <x, z> + shift)``, seldom positive semidefinite.
+    """``k(x, z) = tanh(gamma <x, z> + coef0)``, seldom positive semidefinite.
 
     >>> SigmoidKernel(gamma=0.5)(np.array([[1.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[0.    , 0.7616]])
     """
 
     gamma: float = 1.0
-    shift: float = 0.0
+    coef0: float = 0.0
 
     def __call__(self, X: Any, Z: Any) -> Any:
-        K = self.gamma * _products(X, Z) + self.shift
+        K = self.gamma * _products(X, Z) + self.coef0
         return library(K).tanh(K)
 
 
@@ -73,7 +73,7 @@ class SigmoidKernel:
 class RbfKernel:
     """``k(x, z) = exp(-gamma |x - z|^2)``.
 
-    ``dtype`` is that of the result; distances are in double precision, as they are differences of large numbers.
+    ``dtype`` is that of the result; distances are in double precision, because they are differences of large numbers.
 
     >>> RbfKernel(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.1353]])
@@ -97,7 +97,27 @@ class RbfKernel:
             return library(K).exp(K, out=K)
 
 
-KERNELS: dict[str, Kernel] = {"linear": LinearKernel(), "polynomial": PolynomialKernel(), "rbf": RbfKernel()}
+KERNELS: dict[str, type[LinearKernel | PolynomialKernel | RbfKernel | SigmoidKernel]] = {
+    "linear": LinearKernel,
+    "poly": PolynomialKernel,
+    "rbf": RbfKernel,
+    "sigmoid": SigmoidKernel,
+}
+
+
+def named_kernel(name: str, **settings: Any) -> Kernel:
+    """The kernel of a name; settings that it does not have are ignored.
+
+    >>> named_kernel("poly", degree=2, gamma=0.5, coef0=0.0)
+    PolynomialKernel(degree=2, gamma=0.5, coef0=0.0)
+    """
+    kind = KERNELS[name]
+    return kind(**{field.name: settings[field.name] for field in fields(kind) if field.name in settings})
+
+
+def with_dtype(kernel: Kernel, dtype: Dtype) -> Kernel:
+    """The kernel with results as accurate as ``dtype``, if it has the choice."""
+    return replace(kernel, dtype=dtype) if isinstance(kernel, RbfKernel) else kernel
 
 
 def _products(X: Any, Z: Any) -> Any:
@@ -107,7 +127,7 @@ def _products(X: Any, Z: Any) -> Any:
 
 
 def _dense_enough(X: Any) -> Any:
-    """X as it is, or without its sparsity where that costs more than it spares."""
+    """X as it is, or dense above the density ``DENSE``."""
     return X.toarray() if sp.issparse(X) and X.nnz > DENSE * X.shape[0] * X.shape[1] else X
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, Risk, Solver
-from undercut.solvers.bounds import plane_bound, tighter
+from undercut.solvers.bounds import least, plane_bound, tighter
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -72,6 +72,6 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
 
         # 3. Every alpha on the simplex proves a bound.
         size = max(state.size, abs(cut.b) + abs(cut.value))
-        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), risk.lower_bound), objective)
+        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), least(risk, reg)), objective)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return DualAscentState(reg.conjugate_argmax(-z), z, r, size, solution, progress)

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer, Risk, Solver
 from undercut.errors import NonfiniteError, require
-from undercut.solvers.bounds import plane_bound, tighter
+from undercut.solvers.bounds import least, plane_bound, tighter
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -54,7 +54,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
-        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
+        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), least(risk, reg))
         progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
 from undercut.contracts import Cut, Line, QuadraticRegularizer, SmoothRisk, Solver
-from undercut.solvers.bounds import LINE_ACCURACY, plane_bound, tighter
+from undercut.solvers.bounds import LINE_ACCURACY, least, plane_bound, tighter
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -50,7 +50,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         line = risk.along(w0, np.zeros_like(w0))
         cut = line.cut(0.0)
-        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), risk.lower_bound)
+        bound = max(plane_bound(reg, cut.a, cut.b, abs(cut.b) + abs(cut.value)), least(risk, reg))
         progress = Progress(0, reg.value(w0) + cut.value, bound, n_evaluations=1)
         return NewtonState(line, 0.0, w0, cut, progress)
 
