@@ -6,20 +6,17 @@ from undercut.maps.gram.dense import DenseGram
 from undercut.maps.gram.factor import GramFactor
 from undercut.maps.gram.functions import (
     KERNELS,
-    Dtype,
     LinearKernel,
     PolynomialKernel,
     RbfKernel,
     SigmoidKernel,
     named_kernel,
-    with_dtype,
 )
 from undercut.maps.gram.tiled import TiledGram
 
 __all__ = [
     "KERNELS",
     "DenseGram",
-    "Dtype",
     "Gram",
     "GramFactor",
     "Kernel",
@@ -31,5 +28,4 @@ __all__ = [
     "check_memory",
     "named_kernel",
     "not_definite",
-    "with_dtype",
 ]

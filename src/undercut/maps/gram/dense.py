@@ -12,14 +12,13 @@ from undercut._jit.gram import add_rows, gather
 from undercut.devices import beside, empty_near, free_bytes, on_host
 from undercut.maps.gram.base import Gram, Kernel
 from undercut.maps.gram.checks import check_definite, check_memory, check_square, check_symmetric, finite_diagonal
-from undercut.maps.gram.functions import with_dtype
 from undercut.maps.gram.near_rows import NearRows
 from undercut.maps.gram.tiled import TILE, KernelTiles
 from undercut.threads import each, one_thread, spans
 from undercut.types import Array
 
 SQUARE, DEVICE_SQUARE = 512, 4096  # samples by samples at a time: what a cache holds, and what keeps a device busy
-SINGLE = 2.0**-21  # error of an entry in float32, relative to the largest: rounding, and the error of exp in float32
+SINGLE = 2.0**-24 * (1.0 + 1e-6)  # error of an entry in float32, relative to the largest one
 
 
 class DenseGram(Gram):
@@ -68,14 +67,13 @@ class DenseGram(Gram):
                [0., 1.]], dtype=float32)
         """
         n, dtype = X.shape[0], np.dtype(dtype)
-        is_single = dtype == np.float32
         have = free_bytes(X) if max_bytes is None else max_bytes
         check_memory(f"the Gram matrix of {n} samples", n, n, dtype.itemsize, have)
         K = empty_near(X, (n, n), dtype.name)
-        _fill(K, with_dtype(kernel, "float32" if is_single else "float64"), X)
+        _fill(K, kernel, X)
         gram = cls(K, check=check)
-        if is_single:
-            gram.exact = KernelTiles(with_dtype(kernel, "float64"), X)
+        if dtype == np.float32:
+            gram.exact = KernelTiles(kernel, X)
             gram.rounding = SINGLE * float(gram.diagonal.max())
         return gram
 

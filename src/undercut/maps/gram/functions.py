@@ -1,12 +1,13 @@
 """Kernels: functions of two sets of samples that return the matrix of all ``k(x, z)``.
 
-Samples are the rows of dense or sparse matrices, or of torch tensors, and the result lives where they do.
+Samples are the rows of dense or sparse matrices, or of torch tensors.  The result is float64, whatever the samples are,
+and lives where they do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +15,6 @@ import scipy.sparse as sp
 from undercut.devices import cast, library
 from undercut.errors import require
 from undercut.maps.gram.base import Kernel
-
-Dtype: TypeAlias = Literal["float32", "float64"]
 
 DENSE = 0.05  # share of nonzero entries from which dense products are faster
 
@@ -73,14 +72,11 @@ class SigmoidKernel:
 class RbfKernel:
     """``k(x, z) = exp(-gamma |x - z|^2)``.
 
-    ``dtype`` is that of the result; distances are in double precision, because they are differences of large numbers.
-
     >>> RbfKernel(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.1353]])
     """
 
     gamma: float = 1.0
-    dtype: Dtype = "float64"
 
     def __post_init__(self) -> None:
         require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
@@ -91,7 +87,7 @@ class RbfKernel:
         K *= -2.0
         K += _squares(X)[:, None]
         K += _squares(Z)[None, :]
-        K = cast(K.clip(0.0, None), self.dtype)
+        library(K).clip(K, 0.0, None, out=K)  # in place: a second large array would cost more than all the rest
         K *= -self.gamma
         with np.errstate(under="ignore"):
             return library(K).exp(K, out=K)
@@ -113,11 +109,6 @@ def named_kernel(name: str, **settings: Any) -> Kernel:
     """
     kind = KERNELS[name]
     return kind(**{field.name: settings[field.name] for field in fields(kind) if field.name in settings})
-
-
-def with_dtype(kernel: Kernel, dtype: Dtype) -> Kernel:
-    """The kernel with results as accurate as ``dtype``, if it has the choice."""
-    return replace(kernel, dtype=dtype) if isinstance(kernel, RbfKernel) else kernel
 
 
 def _products(X: Any, Z: Any) -> Any:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from undercut.contracts import Loss
 from undercut.errors import ParameterError
-from undercut.maps.gram import KERNELS, GramFactor, Kernel, named_kernel, with_dtype
+from undercut.maps.gram import KERNELS, GramFactor, Kernel, named_kernel
 from undercut.risks.scores.linear import LinearRisk
 from undercut.types import FloatArray
 
@@ -68,7 +68,7 @@ class KernelRisk(LinearRisk):
 def _named(kernel: str | Kernel) -> Kernel | None:
     """The kernel function; ``None`` for a matrix that is known."""
     if callable(kernel):
-        return with_dtype(kernel, "float64")
+        return kernel
     if kernel == "precomputed":
         return None
     if kernel not in KERNELS:
