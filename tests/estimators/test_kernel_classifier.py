@@ -316,7 +316,7 @@ def test_where_several_intercepts_are_best_the_middle_one_is_taken(solver, C, ga
 
 def test_a_time_limit_ends_coordinate_descent_between_its_slices(cancer, monkeypatch):
     X, y = cancer
-    monkeypatch.setattr("undercut.solvers.hedging.scenarios.SLICE", 20 * y.size)
+    monkeypatch.setattr("undercut.solvers.coordinate.pair_descent.SLICE", 20 * y.size)
     whole = KernelClassifier(C=100.0, gap_rel=1e-6).fit(X, y)
     assert whole.n_iter_ > 5
     with pytest.warns(ConvergenceWarning, match="time limit"):
