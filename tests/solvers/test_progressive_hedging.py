@@ -10,13 +10,13 @@ import pytest
 from tests.catalogue import Problem
 
 from undercut import L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, Status, Stop, minimize
-from undercut.contracts import Regularizer
+from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import Boxed, Entropy, KernelNorm, Proximal, Quadratic, SquaredLp
 from undercut.risks import GramRisk, ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
-from undercut.solvers import ClassicBundle, CuttingPlane, KernelHedging, ProgressiveHedging
+from undercut.solvers import ClassicBundle, CuttingPlane, KernelHedging, LevelBundle, ProgressiveHedging
 from undercut.testing import check_certificate, check_risk
 
 EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)
@@ -245,7 +245,7 @@ def test_a_gap_of_zero_ends_where_certificates_bring_nothing():
     assert result.status in (Status.STALLED, Status.CONVERGED)
 
 
-class Shifted(Regularizer):
+class Shifted(DifferentiableRegularizer):
     """``|w|^2 / 2 - 5``: its minimum is not zero."""
 
     strong_convexity = 1.0
@@ -259,8 +259,11 @@ class Shifted(Regularizer):
     def conjugate_argmax(self, z):
         return z.copy()
 
+    def gradient(self, w):
+        return w.copy()
 
-@pytest.mark.parametrize("solver", [ProgressiveHedging(), CuttingPlane()])
+
+@pytest.mark.parametrize("solver", [ProgressiveHedging(), LevelBundle(), CuttingPlane()])
 def test_a_regularizer_with_a_negative_minimum_is_bounded_by_it(solver):
     X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     whole = LinearRisk(X, y, Hinge())
