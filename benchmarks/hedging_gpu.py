@@ -104,7 +104,7 @@ def run(n: int, options: argparse.Namespace, train: tuple, test: tuple) -> list[
     X, y = enlarged(*train, n)
     X = torch.as_tensor(X, device=options.device)
     made: list[DenseGram] = []
-    kernel = RbfKernel(options.gamma, "float32")
+    kernel = RbfKernel(options.gamma)
     making = clocked(lambda: made.append(DenseGram.of(kernel, X, check=False)), options.device)
     gram = made[0]
     bandwidth(gram.K, options.device)

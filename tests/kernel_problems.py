@@ -13,6 +13,7 @@ from sklearn.svm import SVC
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
+from undercut.solvers import KernelHedging, PairDescent
 
 
 class Machine(NamedTuple):
@@ -58,3 +59,8 @@ def machine(n=60, C=1.0, gamma=0.5, seed=0, fit_intercept=True, flipped=0.1):
     angle = rng.uniform(0.0, 2.0 * np.pi, n)
     X = (2.0 + y + 0.4 * rng.standard_normal(n))[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
     return Machine(X, np.where(rng.random(n) < flipped, -y, y), C, gamma, fit_intercept)
+
+
+def solver_over(blocks):
+    """Hedging over that many blocks, or over single samples; descent on the whole problem for one."""
+    return PairDescent() if blocks == 1 else KernelHedging(blocks=blocks)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.catalogue import Problem
 from tests.structured_models import Chain, draw_chains, draw_multiclass
-from undercut import L2, Cut, FunctionRisk, LinearRisk
+from undercut import L2, Cut, CuttingPlane, FunctionRisk, LinearRisk, Newton, Stop, minimize
+from undercut.contracts import Regularizer
 from undercut.risks.scores.score_risk import ScoreLine
-from undercut.testing import check_regularizer, check_risk, check_structured_model
+from undercut.testing import check_certificate, check_regularizer, check_risk, check_structured_model
 
 N = 4
 
@@ -220,6 +223,97 @@ def test_a_regularizer_with_one_wrong_part_is_caught(method, wrong, message):
     kind = type("Mistaken", (L2,), {method: wrong})
     with pytest.raises(AssertionError, match=message):
         check_regularizer(kind(0.3, center=np.arange(4.0)), N)
+
+
+class Shifted(Regularizer):
+    """``|w|^2 / 2 - 5``, with one part to be replaced by a wrong one."""
+
+    strong_convexity = 1.0
+
+    def value(self, w):
+        return 0.5 * float(w @ w) - 5.0
+
+    def conjugate(self, z):
+        return 0.5 * float(z @ z) + 5.0
+
+    def conjugate_argmax(self, z):
+        return z.copy()
+
+
+def _spoils_its_argument(reg, z):
+    z *= 2.0
+    return 0.5 * z
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"conjugate": lambda reg, z: 0.5 * float(z @ z)}, "conjugate_argmax: attains"),
+        ({"conjugate": lambda reg, z: 0.5 * float(z @ z) + 5.0 * bool(z.any())}, "conjugate_argmax: attains"),
+        ({"conjugate": lambda reg, z: Shifted.conjugate(reg, z) if abs(z).max() < 9.0 else np.inf}, "shrinkage"),
+        ({"conjugate_argmax": lambda reg, z: 0.99 * z}, "Fenchel-Young|conjugate_argmax"),
+        ({"conjugate_argmax": lambda reg, z: np.clip(z, -9.0, 9.0)}, "conjugate_argmax: attains"),
+        ({"conjugate_argmax": _spoils_its_argument}, "must not modify z"),
+        ({"strong_convexity": 1.01}, "Fenchel-Young"),
+        ({"strong_convexity": 0.5, "value": lambda reg, w: 0.5 * float(w @ w) - 5.0 + 1e-3 * np.sin(9.0 * w[0])}, None),
+    ],
+)
+def test_a_regularizer_that_breaks_one_rule_is_caught(parts, message):
+    check_regularizer(Shifted(), N)
+    with pytest.raises(AssertionError, match=message):
+        check_regularizer(type("Broken", (Shifted,), parts)(), N)
+
+
+def test_strong_convexity_is_checked_by_the_value_alone():
+    """A flat part where no dual point leads."""
+
+    class Flat(Shifted):
+        def value(self, w):
+            return 0.5 * max(float(w @ w), 1e-4) - 5.0
+
+    with pytest.raises(AssertionError, match=r"strong_convexity|conjugate_argmax"):
+        check_regularizer(Flat(), N)
+
+
+# --- Certificates -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def solved():
+    risk = Problem("logistic").risk()
+    return minimize(risk, L2(0.1), CuttingPlane(), stop=Stop(gap_rel=1e-2)), risk, L2(0.1)
+
+
+def test_a_true_certificate_passes(solved):
+    check_certificate(*solved)
+    check_certificate(*solved, solver=Newton(), max_seconds=5.0)
+
+
+def test_every_false_claim_of_a_result_is_caught(solved):
+    result, risk, reg = solved
+    best = minimize(risk, reg, stop=Stop(gap_rel=1e-8)).objective
+    assert best < result.objective
+    last = result.trace[-1]
+    false = (
+        ({"objective": 0.999 * result.objective, "trace": []}, "objective: .* is reported"),
+        ({"lower_bound": 1.001 * result.objective, "trace": []}, "lower_bound: .* exceeds the objective"),
+        ({"lower_bound": 0.1 * best + 0.9 * result.objective, "trace": []}, "lower_bound: .* there is a w with"),
+        ({"lower_bound": -np.inf, "trace": []}, "CONVERGED with a gap of inf"),
+        ({"lower_bound": 0.0}, "trace: ends with"),
+        ({"trace": [replace(last, objective=0.0), last]}, "objective: rises"),
+        ({"trace": [replace(last, lower_bound=1.0), last]}, "lower_bound: falls"),
+    )
+    for change, message in false:
+        with pytest.raises(AssertionError, match=message):
+            check_certificate(replace(result, **change), risk, reg)
+
+
+def test_global_is_not_said_of_a_risk_that_is_not_convex():
+    risk = FunctionRisk(lambda w: (float(np.cos(w).sum()), -np.sin(w)), n_params=N, lower_bound=-N, convex=False)
+    result = minimize(risk, L2(1.0), stop=Stop(max_steps=50))
+    check_certificate(result, risk, L2(1.0))
+    with pytest.raises(AssertionError, match="must not be 'global'"):
+        check_certificate(replace(result, certificate="global"), risk, L2(1.0))
 
 
 # --- Structured models --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Checks that users run on a risk, a regularizer or a structured model of their own.
+"""Checks that users run on a risk, a regularizer or a structured model of their own, and on the result of a run.
 
 Each raises ``AssertionError`` with the facts.
 
@@ -15,6 +15,7 @@ AssertionError: subgradient: ...
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -30,11 +31,19 @@ from undercut.contracts import (
     SmoothRisk,
     StructuredModel,
 )
-from undercut.errors import DataError
+from undercut.devices import to_host
+from undercut.errors import CapabilityError, DataError
+from undercut.maps.gram import DenseGram, Gram
+from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
 from undercut.risks.structured.decoding import Share
+from undercut.solvers import CuttingPlane, LevelBundle, PairDescent, ProximalBundle, Stop, minimize
+from undercut.trace import Result, Status
 from undercut.types import FloatArray
 
 ROUNDING = 1e-9  # relative
+RIVALS = (PairDescent(), ProximalBundle(), LevelBundle(), CuttingPlane())  # the first that can gives a second opinion
+SCALES = (0.0, 1e-3, 1.0, 30.0)  # of the points where a regularizer is checked
 
 
 def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_state: int = 0) -> None:
@@ -132,29 +141,35 @@ def _check_hessian(risk: SmoothRisk, w: FloatArray, direction: FloatArray) -> No
 
 
 def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, random_state: int = 0) -> None:
-    """Check a regularizer against its Fenchel dual at random points, and where they are attained.
+    """Check a regularizer against its Fenchel dual at random points of several sizes, and where they are attained.
 
-    Fenchel-Young: ``reg(w) + reg*(z) >= <z, w>``, with equality at ``conjugate_argmax(z)``; strong convexity as
-    declared; where the dual is infinite ``shrinkage`` leads to where it is not; the proximal form ``near`` is one; for
-    a quadratic one the parts of the dual fit together.
+    Fenchel-Young: ``reg(w) + reg*(z) >= <z, w>``, with equality at ``conjugate_argmax(z)``, ``reg*(0) = -min reg``
+    included; convexity, and strong convexity as declared; arguments are not modified; where the dual is infinite
+    ``shrinkage`` leads to where it is not; the proximal form ``near`` is one; for a quadratic one the parts of the dual
+    fit together.
     """
     rng = np.random.default_rng(random_state)
     points = [rng.standard_normal(n_params) for _ in range(n_points)]
-    reachable = [_inside(reg, z) for z in points]
-    _check_fenchel_young(reg, reachable, points)
+    scaled = [scale * w for scale in SCALES for w in points[:3]] + points[3:]
+    reachable = [_inside(reg, z) for z in scaled]
+    _check_fenchel_young(reg, reachable, scaled)
+    _check_convexity(reg, [reg.conjugate_argmax(z) for z in reachable] + scaled)
+    duals = [_inside(reg, z) for z in points]
     if reg.strong_convexity > 0.0:
-        _check_curvature(reg, np.stack(points), reachable[0])
+        _check_curvature(reg, np.stack(points), duals[0])
     if isinstance(reg, ProximalRegularizer):
-        _check_near(reg, reachable)
+        _check_near(reg, duals)
     if isinstance(reg, QuadraticRegularizer):
         _check_quadratic(reg, points)
 
 
 def _inside(reg: Regularizer, z: FloatArray) -> FloatArray:
     """z, or the nearest multiple of it where the dual is finite."""
+    before = z.copy()
     share = reg.shrinkage(z, 0.0)
     assert 0.0 <= share <= 1.0, f"shrinkage: must be in [0, 1]; got {share}"
     finite = bool(np.isfinite(reg.conjugate(z)))
+    assert np.array_equal(z, before), "conjugate, shrinkage: must not modify z"
     assert finite or share < 1.0, "shrinkage: must be below 1 where conjugate is infinite"
     assert finite or not reg.has_finite_dual, "has_finite_dual: there is a z where conjugate is infinite"
     inside: FloatArray = z if finite else share * (1.0 - ROUNDING) * z
@@ -163,7 +178,9 @@ def _inside(reg: Regularizer, z: FloatArray) -> FloatArray:
 
 
 def _check_fenchel_young(reg: Regularizer, duals: list[FloatArray], points: list[FloatArray]) -> None:
-    attaining = [reg.conjugate_argmax(z) for z in duals]
+    before = [z.copy() for z in duals]
+    attaining = [reg.conjugate_argmax(z).copy() for z in duals]
+    assert all(map(np.array_equal, duals, before)), "conjugate_argmax: must not modify z"
     for z, best in zip(duals, attaining, strict=True):
         conjugate = reg.conjugate(z)
         attained = float(z @ best) - reg.value(best)
@@ -176,9 +193,19 @@ def _check_fenchel_young(reg: Regularizer, duals: list[FloatArray], points: list
                 continue
             excess = reg.value(w) + conjugate - float(z @ w)
             least = 0.5 * reg.strong_convexity * float((w - best) @ (w - best))
-            assert excess >= least - ROUNDING * _size(excess, reg.value(w), conjugate), (
+            assert excess >= least - ROUNDING * _size(excess, reg.value(w), conjugate, float(z @ w)), (
                 f"Fenchel-Young: reg(w) + reg*(z) - <z, w> must be at least {least}; got {excess}"
             )
+
+
+def _check_convexity(reg: Regularizer, points: list[FloatArray]) -> None:
+    """``reg((v + w) / 2) <= (reg(v) + reg(w)) / 2 - m/8 |v - w|^2``."""
+    for v, w in pairwise(points):
+        ends, middle = 0.5 * (reg.value(v) + reg.value(w)), reg.value(0.5 * (v + w))
+        below = 0.125 * reg.strong_convexity * float((v - w) @ (v - w))
+        assert not middle > ends - below + ROUNDING * _size(ends, below), (
+            f"strong_convexity: value is {middle} between two points, and may be {ends - below} at most"
+        )
 
 
 def _check_curvature(reg: Regularizer, A: FloatArray, z: FloatArray) -> None:
@@ -221,6 +248,77 @@ def _check_quadratic(reg: QuadraticRegularizer, points: list[FloatArray]) -> Non
         slope, curvature = reg.along(w, z)
         expected = reg.value(w) + slope + 0.5 * curvature
         assert np.isclose(reg.value(w + z), expected), f"along: predicts {expected} where reg is {reg.value(w + z)}"
+
+
+def check_certificate(
+    result: Result, risk: Risk, reg: Regularizer, *, solver: Any = None, max_seconds: float = 10.0
+) -> None:
+    """Recompute what ``minimize(risk, reg)`` claims about its result, independently of the solver that made it.
+
+    The objective is that of ``result.w``; the trace agrees with the result, objectives never rise and proven bounds
+    never fall; "converged" and "global" are said only where they may be.  For a global certificate another ``solver``
+    searches from ``result.w`` for at most ``max_seconds``, to a tenth of the gap: no point that it finds may lie below
+    the lower bound.  Gram matrices are evaluated in double precision, however the problem stores them.
+
+    >>> from undercut import Hinge, L2, LinearRisk, minimize
+    >>> risk = LinearRisk(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]), Hinge())
+    >>> result = minimize(risk, L2(0.1))
+    >>> check_certificate(result, risk, L2(0.1))
+    >>> check_certificate(result, risk, L2(0.2))
+    Traceback (most recent call last):
+        ...
+    AssertionError: objective: 0.0... is reported, J(w) = 0.1...
+    """
+    risk, reg = _in_double(risk, reg)
+    value, penalty = risk.value(result.w), reg.value(result.w)
+    objective, slack = penalty + value, ROUNDING * (abs(value) + abs(penalty))
+    _check_claims(result, risk.is_convex)
+    assert abs(result.objective - objective) <= slack, f"objective: {result.objective} is reported, J(w) = {objective}"
+    if result.certificate != "global":
+        return
+    bound = result.lower_bound
+    assert bound <= objective + slack, f"lower_bound: {bound} exceeds the objective {objective}"
+    stop = Stop(gap_abs=0.1 * max(result.gap, 0.0), gap_rel=ROUNDING, max_seconds=max_seconds)
+    rival = minimize(risk, reg, solver or _rival(risk, reg), w0=result.w, stop=stop)
+    found = reg.value(rival.w) + risk.value(rival.w)
+    assert bound <= found + slack, f"lower_bound: {bound} is reported, and there is a w with J(w) = {found}"
+
+
+def _in_double(risk: Risk, reg: Regularizer) -> tuple[Risk, Regularizer]:
+    """The same problem with its Gram matrix, if there is one, in double precision and in main memory."""
+    if not isinstance(risk, GramRisk) or not isinstance(reg, KernelNorm):
+        return risk, reg
+    gram = _double(risk.gram)
+    return GramRisk(gram, risk.y, risk.weight, risk.fit_intercept), KernelNorm(reg.lam, gram)
+
+
+def _double(gram: Gram) -> Gram:
+    if isinstance(gram, DenseGram) and (exact := gram.exact):
+        return DenseGram.of(exact.kernel, exact.X if gram.on_host else to_host(exact.X), np.float64, check=False)
+    return gram if gram.on_host else DenseGram(to_host(gram.block(np.arange(gram.n_samples))), check=False)
+
+
+def _check_claims(result: Result, is_convex: bool) -> None:
+    """The words of a result and its trace."""
+    is_global, converged = result.certificate == "global", result.status is Status.CONVERGED
+    assert not is_global or is_convex, "certificate: must not be 'global' where the risk is not convex"
+    assert not converged or np.isfinite(result.gap), f"status: CONVERGED with a gap of {result.gap}"
+    told = (result.objective, result.lower_bound)
+    for last in result.trace[-1:]:
+        traced = (last.objective, last.lower_bound)
+        assert told == traced, f"trace: ends with {traced}, and the result has {told}"
+    for before, after in pairwise(result.trace):
+        assert after.objective <= before.objective, f"objective: rises at step {after.step}"
+        assert not is_global or after.lower_bound >= before.lower_bound, f"lower_bound: falls at step {after.step}"
+
+
+def _rival(risk: Risk, reg: Regularizer) -> Any:
+    """A solver that can."""
+    for solver in RIVALS:
+        with suppress(CapabilityError):
+            solver.check(risk, reg)
+            return solver
+    return "auto"
 
 
 def check_structured_model(

@@ -18,7 +18,7 @@ from tests.model_files import edit
 
 from undercut import KernelClassifier, Status, load_model, save_model
 from undercut.errors import DataError, ModelFileError
-from undercut.solvers import KernelHedging
+from undercut.solvers import KernelHedging, PairDescent
 
 TIGHT = {"gap_rel": 1e-7}
 
@@ -95,7 +95,9 @@ def test_a_sample_with_weight_two_is_there_twice(cancer):
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["descent", "hedging", "bundle", KernelHedging(), KernelHedging(blocks=3)])
+@pytest.mark.parametrize(
+    "solver", ["descent", "hedging", "bundle", PairDescent(), KernelHedging(), KernelHedging(blocks=3)]
+)
 def test_every_solver_reaches_the_same_certified_optimum(cancer, solver):
     X, y = cancer
     best = KernelClassifier(**TIGHT).fit(X, y)
@@ -314,7 +316,7 @@ def test_where_several_intercepts_are_best_the_middle_one_is_taken(solver, C, ga
 
 def test_a_time_limit_ends_coordinate_descent_between_its_slices(cancer, monkeypatch):
     X, y = cancer
-    monkeypatch.setattr("undercut.solvers.hedging.scenarios.SLICE", 20 * y.size)
+    monkeypatch.setattr("undercut.solvers.coordinate.pair_descent.SLICE", 20 * y.size)
     whole = KernelClassifier(C=100.0, gap_rel=1e-6).fit(X, y)
     assert whole.n_iter_ > 5
     with pytest.warns(ConvergenceWarning, match="time limit"):

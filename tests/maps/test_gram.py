@@ -8,7 +8,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from undercut import minimize
 from undercut.errors import DataError, ParameterError
-from undercut.maps.gram.matrix import EXACT_EIGENVALUES, DenseGram, TiledGram, check_memory
+from undercut.maps.gram import DenseGram, GramFactor, RbfKernel, TiledGram, check_memory
+from undercut.maps.gram.checks import EXACT_EIGENVALUES
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
 from undercut.testing import check_regularizer, check_risk
@@ -28,7 +29,7 @@ def test_products_are_products(X, n_zeros, dtype):
     for gram in (DenseGram(K), TiledGram(rbf_kernel, X, tile_bytes=3000), DenseGram.of(rbf_kernel, X, dtype)):
         tol = 1e-5 if dtype == np.float32 else 1e-12
         np.testing.assert_allclose(gram.product(v), K.astype(np.float64) @ v, atol=tol)
-        np.testing.assert_allclose(gram.exact_product(v), gram.product(v))
+        np.testing.assert_allclose(gram.exact_product(v), gram.product(v), atol=tol)
         np.testing.assert_allclose(gram.diagonal, 1.0, rtol=1e-6)
         np.testing.assert_allclose(gram.block(np.array([3, 1])), K[np.ix_([3, 1], [3, 1])], rtol=1e-5)
 
@@ -39,8 +40,36 @@ def test_sums_are_in_double_precision_where_the_matrix_is_not():
     assert DenseGram(K, check=False).product(np.ones(5000))[0] == pytest.approx(exact, rel=1e-14)
 
 
+@pytest.mark.parametrize("tile_bytes", [8, 3000, 2**22])
+def test_exact_products_use_the_kernel_and_not_the_stored_matrix(X, tile_bytes):
+    K = rbf_kernel(X, gamma=0.3)
+    gram = DenseGram.of(RbfKernel(0.3), X, np.float32)
+    gram.exact = type(gram.exact)(gram.exact.kernel, gram.exact.X, tile_bytes)
+    V = np.random.default_rng(1).standard_normal((97, 3))
+    V[5:60] = 0.0
+    np.testing.assert_allclose(gram.exact_product(V), K @ V, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(gram.exact_product(V[:, 0]), K @ V[:, 0], rtol=1e-12, atol=1e-13)
+    assert not gram.exact_product(np.zeros(97)).any()
+    off = np.abs(gram.product(V[:, 0]) - K @ V[:, 0]).max()
+    assert 1e-9 < off <= gram.rounding * np.abs(V[:, 0]).sum()
+
+
+def test_stored_entries_are_within_their_rounding(X):
+    for kernel in (RbfKernel(0.3), lambda A, B: (A @ B.T + 3.0) ** 3):
+        gram = DenseGram.of(kernel, X, np.float32, check=False)
+        assert np.abs(gram.K - kernel(X, X)).max() <= gram.rounding
+        assert DenseGram.of(kernel, X, np.float64, check=False).rounding == 0.0
+
+
+def test_a_matrix_that_is_given_is_the_problem_itself(X):
+    K = rbf_kernel(X).astype(np.float32)
+    gram, v = DenseGram(K), np.ones(97)
+    np.testing.assert_allclose(gram.exact_product(v), K.astype(np.float64) @ v, rtol=1e-14)
+    assert gram.rounding == 0.0
+
+
 def test_a_matrix_is_made_of_tiles(X, monkeypatch):
-    monkeypatch.setattr("undercut.maps.gram.matrix.SQUARE", 10)
+    monkeypatch.setattr("undercut.maps.gram.dense.SQUARE", 10)
     sizes = []
 
     def kernel(A, B):
@@ -62,9 +91,10 @@ def test_a_matrix_is_made_of_tiles(X, monkeypatch):
         (np.array([[1.0, 2.0], [2.0, 1.0]]), "positive semidefinite; its smallest eigenvalue is -1 or less"),
     ],
 )
-def test_what_is_no_gram_matrix_is_refused(K, rule):
+@pytest.mark.parametrize("taker", [DenseGram, GramFactor])
+def test_what_is_no_gram_matrix_is_refused_everywhere_alike(K, rule, taker):
     with pytest.raises(DataError, match=rule):
-        DenseGram(K)
+        taker(K)
 
 
 @pytest.mark.parametrize("n", [EXACT_EIGENVALUES // 2, 2 * EXACT_EIGENVALUES])

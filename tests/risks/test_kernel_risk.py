@@ -30,7 +30,7 @@ from undercut.maps.gram import GramFactor, LinearKernel, PolynomialKernel, RbfKe
 from undercut.risks import KernelRisk, NoveltyRisk
 from undercut.testing import check_risk
 
-KERNELS = {"linear": LinearKernel(), "polynomial": PolynomialKernel(2, 0.5, 1.0), "rbf": RbfKernel(0.5)}
+KERNELS = {"linear": LinearKernel(), "poly": PolynomialKernel(2, 0.5, 1.0), "rbf": RbfKernel(0.5)}
 kernels = pytest.mark.parametrize("kernel", KERNELS)
 
 
@@ -44,7 +44,7 @@ def data(n=40, seed=0):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_kernels_have_the_values_of_their_formulas(kernel, sparse):
     X, Z = data()[0], data(7, seed=1)[0]
-    settings = {"linear": {}, "polynomial": {"degree": 2, "gamma": 0.5, "coef0": 1.0}, "rbf": {"gamma": 0.5}}[kernel]
+    settings = {"linear": {}, "poly": {"degree": 2, "gamma": 0.5, "coef0": 1.0}, "rbf": {"gamma": 0.5}}[kernel]
     convert = sp.csr_array if sparse else np.asarray
     K = KERNELS[kernel](convert(X), convert(Z))
     np.testing.assert_allclose(K, pairwise_kernels(X, Z, metric=kernel, **settings), rtol=1e-12, atol=1e-14)
@@ -194,5 +194,5 @@ def test_wrong_settings_are_named():
     for make in (lambda: RbfKernel(0.0), lambda: PolynomialKernel(0), lambda: PolynomialKernel(2, -1.0)):
         with pytest.raises(ParameterError):
             make()
-    with pytest.raises(ParameterError, match="shift"):
+    with pytest.raises(ParameterError, match="`coef0` must be non-negative"):
         PolynomialKernel(2, 1.0, -1.0)

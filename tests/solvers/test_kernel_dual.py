@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.kernel_problems import machine
 
-from undercut.solvers.hedging.kernel_dual import KernelDual
+from undercut.solvers.kernel_dual import KernelDual
 
 
 def both(fit_intercept=True, C=1.0):
@@ -30,6 +30,18 @@ def test_any_point_becomes_feasible_and_bounds_the_optimum(seed, size, fit_inter
     assert dual.bound(x, scores) <= dual.objective(x, scores)
     for other in np.random.default_rng(seed).standard_normal((5, 30)):
         assert dual.bound(x, scores) <= dual.objective(other, problem.K @ other)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 1000), size=st.sampled_from([0.1, 1.0, 100.0]), error=st.sampled_from([1e-6, 1e-2]))
+def test_the_error_of_scores_is_added_to_the_gap(seed, size, error):
+    problem, dual = both()
+    rng = np.random.default_rng(seed)
+    x = dual.feasible(size * rng.standard_normal(30))
+    scores = problem.K @ x
+    rounded = scores + error * rng.choice([-1.0, 1.0], 30)
+    assert dual.objective(x, rounded, error) >= dual.objective(x, scores)
+    assert dual.bound(x, rounded, error) <= dual.bound(x, scores) + 1e-12
 
 
 def test_a_feasible_point_stays_where_it_is():

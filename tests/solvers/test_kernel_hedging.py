@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.kernel_problems import machine
+from tests.kernel_problems import machine, solver_over
 
 from undercut import L2, Hinge, LinearRisk, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.maps.gram import DenseGram, TiledGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
-from undercut.solvers import KernelHedging
+from undercut.solvers import KernelHedging, PairDescent
 
 PAPER = KernelHedging(c=5.0, adaptive=False, relaxation=1.0, intercept_weight=1.0)
 SCENARIOS = [None, 1, 2, 7, 60]
@@ -127,7 +127,7 @@ def test_the_rate_is_linear():
 @pytest.mark.parametrize("C", [0.05, 1.0, 50.0])
 def test_agrees_with_libsvm(blocks, C):
     problem = machine(C=C)
-    result = minimize(*problem.parts(), KernelHedging(blocks=blocks), stop=Stop(gap_rel=1e-7, max_steps=20_000))
+    result = minimize(*problem.parts(), solver_over(blocks), stop=Stop(gap_rel=1e-7, max_steps=20_000))
     assert result.status is Status.CONVERGED
     svc, (risk, _) = problem.svc(), problem.parts()
     decisions = risk.scores(result.w) + risk.intercept(result.w)
@@ -149,7 +149,7 @@ def test_bounds_bracket_the_known_optimum(blocks, fit_intercept, C):
     problem = machine(n=30, C=C, fit_intercept=fit_intercept)
     optimum = problem.optimum()
     stop = Stop(gap_rel=1e-5, max_steps=30_000)
-    result = minimize(*problem.parts(), KernelHedging(blocks=min(blocks, 30) if blocks else None), stop=stop)
+    result = minimize(*problem.parts(), solver_over(min(blocks, 30) if blocks else None), stop=stop)
     assert result.status is Status.CONVERGED
     assert result.certificate == "global"
     assert result.lower_bound <= optimum * (1.0 + 1e-6)
@@ -161,8 +161,8 @@ def test_bounds_bracket_the_known_optimum(blocks, fit_intercept, C):
 @pytest.mark.parametrize("blocks", [None, 1, 5])
 def test_the_bracket_holds_at_every_step_and_lambda(lam, blocks):
     risk, _ = machine().parts()
-    result = minimize(risk, KernelNorm(lam, risk.gram), KernelHedging(blocks=blocks), stop=Stop(max_steps=300))
-    exact = minimize(risk, KernelNorm(lam, risk.gram), KernelHedging(blocks=1), stop=Stop(gap_rel=1e-9, max_steps=30))
+    result = minimize(risk, KernelNorm(lam, risk.gram), solver_over(blocks), stop=Stop(max_steps=300))
+    exact = minimize(risk, KernelNorm(lam, risk.gram), PairDescent(), stop=Stop(gap_rel=1e-9, max_steps=30))
     slack = 1e-9 + 1e-6 * exact.objective
     for row in result.trace:
         assert row.lower_bound <= exact.objective + slack
@@ -172,20 +172,12 @@ def test_the_bracket_holds_at_every_step_and_lambda(lam, blocks):
     assert risk.value(result.w) + KernelNorm(lam, risk.gram).value(result.w) == pytest.approx(result.objective)
 
 
-def test_one_block_is_one_exact_solve():
-    problem = machine(n=100)
-    result = minimize(*problem.parts(), KernelHedging(blocks=1, accuracy=1e-9), stop=Stop(gap_rel=1e-6, max_steps=1))
-    assert result.gap <= 1e-1 * result.objective
-    result = minimize(*problem.parts(), KernelHedging(blocks=1), stop=Stop(gap_rel=1e-8))
-    assert result.n_steps <= 10
-
-
 @pytest.mark.parametrize("c", [0.1, 1.0, 1000.0])
 @pytest.mark.parametrize("blocks", [None, 4])
 def test_any_first_c_ends_near_the_same(c, blocks):
     problem = machine(n=200)
     stop = Stop(gap_rel=1e-3, max_steps=5000)
-    default = minimize(*problem.parts(), KernelHedging(blocks=blocks), stop=stop)
+    default = minimize(*problem.parts(), solver_over(blocks), stop=stop)
     other = minimize(*problem.parts(), KernelHedging(blocks=blocks, c=c), stop=stop)
     assert other.status is Status.CONVERGED
     assert other.n_steps <= 3 * default.n_steps + 20
@@ -193,7 +185,7 @@ def test_any_first_c_ends_near_the_same(c, blocks):
 
 @pytest.mark.parametrize("blocks", [None, 1, 4])
 def test_a_warm_start_continues(blocks):
-    problem, solver = machine(n=100), KernelHedging(blocks=blocks)
+    problem, solver = machine(n=100), solver_over(blocks)
     first = minimize(*problem.parts(), solver, stop=Stop(gap_rel=1e-6, max_steps=10_000))
     again = minimize(*problem.parts(), solver, w0=first.w, stop=Stop(gap_rel=1e-4))
     assert again.status is Status.CONVERGED
@@ -228,7 +220,7 @@ def test_sample_weights_count_samples(blocks):
     weighted = GramRisk(gram, problem.y, sample_weight=repeats)
     repeated = GramRisk(problem.K[np.ix_(rows, rows)], problem.y[rows])
     stop = Stop(gap_rel=1e-6, max_steps=20_000)
-    one = minimize(weighted, KernelNorm(1e-2, gram), KernelHedging(blocks=blocks), stop=stop)
+    one = minimize(weighted, KernelNorm(1e-2, gram), solver_over(blocks), stop=stop)
     two = minimize(repeated, KernelNorm(1e-2, repeated.gram), KernelHedging(blocks=2), stop=stop)
     assert one.objective == pytest.approx(two.objective, rel=1e-5)
     assert not one.w[repeats == 0].any()
@@ -238,10 +230,10 @@ def test_sample_weights_count_samples(blocks):
 def test_single_precision_and_tiles_solve_the_same_problem(blocks):
     problem = machine(n=100)
     stop = Stop(gap_rel=1e-4, max_steps=5000)
-    exact = minimize(*problem.parts(), KernelHedging(blocks=blocks), stop=stop)
-    single = minimize(*problem.parts(DenseGram(problem.K.astype(np.float32))), KernelHedging(blocks=blocks), stop=stop)
+    exact = minimize(*problem.parts(), solver_over(blocks), stop=stop)
+    single = minimize(*problem.parts(DenseGram(problem.K.astype(np.float32))), solver_over(blocks), stop=stop)
     tiled = TiledGram(lambda X, Z: np.exp(-0.5 * ((X[:, None] - Z) ** 2).sum(2)), problem.X, tile_bytes=4000)
-    recomputed = minimize(*problem.parts(tiled), KernelHedging(blocks=blocks), stop=stop)
+    recomputed = minimize(*problem.parts(tiled), solver_over(blocks), stop=stop)
     for other in (single, recomputed):
         assert other.status is Status.CONVERGED
         assert other.objective == pytest.approx(exact.objective, rel=2e-4)
@@ -254,7 +246,7 @@ def test_zero_rows_of_a_linear_kernel_are_no_trouble():
         risk = GramRisk(X @ X.T, y, fit_intercept=fit_intercept)
         linear = minimize(LinearRisk(X, y, Hinge(), fit_intercept=fit_intercept), L2(0.1), stop=Stop(gap_rel=1e-8))
         for blocks in (None, 1, 2, 4):
-            result = minimize(risk, KernelNorm(0.1, risk.gram), KernelHedging(blocks=blocks), stop=Stop(gap_rel=1e-6))
+            result = minimize(risk, KernelNorm(0.1, risk.gram), solver_over(blocks), stop=Stop(gap_rel=1e-6))
             assert result.objective == pytest.approx(linear.objective, rel=1e-5)
 
 
@@ -267,7 +259,7 @@ def test_results_do_not_depend_on_the_run():
 @pytest.mark.parametrize(
     ("settings", "rule"),
     [
-        ({"blocks": 0}, "`blocks` must be at least 1"),
+        ({"blocks": 1}, "`blocks` must be at least 2, .* for the whole problem use PairDescent; got 1"),
         ({"c": 0.0}, "`c` must be positive"),
         ({"c": math.nan}, "`c` must be positive"),
         ({"relaxation": 2.0}, "`relaxation` must be between 0 and 2"),
@@ -302,7 +294,7 @@ def test_other_problems_are_refused_with_the_remedy():
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_a_gap_of_zero_ends_where_certificates_bring_nothing(blocks):
     stop = Stop(gap_rel=0.0, max_seconds=60.0)
-    result = minimize(*machine().parts(), KernelHedging(blocks=blocks), stop=stop)
+    result = minimize(*machine().parts(), solver_over(blocks), stop=stop)
     assert result.status in (Status.STALLED, Status.CONVERGED)
     assert result.gap <= 1e-6 * result.objective
 

@@ -10,13 +10,14 @@ import pytest
 from tests.catalogue import Problem
 
 from undercut import L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, Status, Stop, minimize
+from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import Boxed, Entropy, KernelNorm, Proximal, Quadratic, SquaredLp
 from undercut.risks import GramRisk, ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
-from undercut.solvers import ClassicBundle, KernelHedging, ProgressiveHedging
-from undercut.testing import check_risk
+from undercut.solvers import ClassicBundle, CuttingPlane, KernelHedging, LevelBundle, ProgressiveHedging
+from undercut.testing import check_certificate, check_risk
 
 EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)
 
@@ -242,3 +243,35 @@ def test_a_gap_of_zero_ends_where_certificates_bring_nothing():
     risk = Problem("hinge").risk()
     result = minimize(ShardedRisk.of(risk, 1), L2(0.1), ProgressiveHedging(), stop=Stop(gap_rel=0.0, max_seconds=60))
     assert result.status in (Status.STALLED, Status.CONVERGED)
+
+
+class Shifted(DifferentiableRegularizer):
+    """``|w|^2 / 2 - 5``: its minimum is not zero."""
+
+    strong_convexity = 1.0
+
+    def value(self, w):
+        return 0.5 * float(w @ w) - 5.0
+
+    def conjugate(self, z):
+        return 0.5 * float(z @ z) + 5.0
+
+    def conjugate_argmax(self, z):
+        return z.copy()
+
+    def gradient(self, w):
+        return w.copy()
+
+
+@pytest.mark.parametrize("solver", [ProgressiveHedging(), LevelBundle(), CuttingPlane()])
+def test_a_regularizer_with_a_negative_minimum_is_bounded_by_it(solver):
+    X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
+    whole = LinearRisk(X, y, Hinge())
+    risk = ShardedRisk.of(whole, 3)
+    result = minimize(risk, Shifted(), solver, stop=Stop(gap_rel=1e-6, max_steps=2000))
+    assert result.status is Status.CONVERGED
+    assert result.n_steps > 0
+    assert result.objective == pytest.approx(
+        minimize(whole, L2(1.0), stop=Stop(gap_rel=1e-9)).objective - 5.0, rel=1e-5
+    )
+    check_certificate(result, risk, Shifted())

@@ -9,7 +9,7 @@ from tests.kernel_problems import machine
 from undercut import KernelClassifier, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError
 from undercut.maps.gram import DenseGram, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
-from undercut.maps.gram.matrix import FEW, NearRows
+from undercut.maps.gram.near_rows import FEW, NearRows
 from undercut.solvers import KernelHedging
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -20,28 +20,16 @@ from undercut.errors import DataError, ModelFileError, require
 from undercut.estimators.linear_classifier import ClassifierBase
 from undercut.estimators.linear_model import Fit, LinearModel, live_progress
 from undercut.losses import Hinge
-from undercut.maps.gram import (
-    DenseGram,
-    Dtype,
-    Gram,
-    GramFactor,
-    Kernel,
-    LinearKernel,
-    PolynomialKernel,
-    RbfKernel,
-    SigmoidKernel,
-    TiledGram,
-)
+from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, TiledGram, named_kernel
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
-from undercut.solvers import KernelHedging
+from undercut.solvers import KernelHedging, PairDescent
 from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid")
 SOLVERS = ("auto", "descent", "hedging", "bundle")
 CONVEX_KERNELS = {"linear", "rbf"}  # positive semidefinite whatever their settings
-DOUBLE = 4000  # samples up to which the Gram matrix is stored in double precision
+DOUBLE = 4000  # samples up to which the Gram matrix is stored in double precision; certificates always are
 BLOCKS, BLOCK_SAMPLES = 8, 100  # how many blocks, of how many samples at least
 CSR = ("data", "indices", "indptr")
 CHUNK = 2**24  # entries of a kernel matrix at a time when predicting
@@ -61,11 +49,11 @@ class KernelClassifier(ClassifierBase):
     kernel : "linear", "poly", "rbf", "sigmoid", "precomputed", or a function ``kernel(X, Z)``
         A kernel must be positive semidefinite; one that is not is refused with its eigenvalue.
     degree, gamma, coef0 : of the named kernels, as in ``SVC``
-    solver : "auto", "descent", "hedging", "bundle", or a ``KernelHedging``
-        "descent" is pairwise coordinate descent on the whole problem.  "hedging" is progressive hedging: over blocks of
-        samples, or over single ones where there is a device or the Gram matrix is not stored.  "bundle" is the bundle
-        method on a Cholesky factor of the Gram matrix; ``dual_coef_`` then expands f in independent samples, whatever
-        their margin.  "auto" is "descent" where that is possible, else "hedging".
+    solver : "auto", "descent", "hedging", "bundle", a ``PairDescent`` or a ``KernelHedging``
+        "descent" is ``PairDescent()``, coordinate descent in pairs on the dual problem.  "hedging" is progressive
+        hedging: over blocks of samples, or over single ones where there is a device or the Gram matrix is not stored.
+        "bundle" is the bundle method on a Cholesky factor of the Gram matrix; ``dual_coef_`` then expands f in
+        independent samples, whatever their margin.  "auto" is "descent" where that is possible, else "hedging".
     store_gram : bool
         Whether to keep the Gram matrix; otherwise it is computed anew for every product, which takes far longer but
         hardly any memory.
@@ -110,7 +98,7 @@ class KernelClassifier(ClassifierBase):
         "degree": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS)), KernelHedging],
+        "solver": [StrOptions(set(SOLVERS)), KernelHedging, PairDescent],
         "store_gram": ["boolean"],
         "device": [str, None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -124,7 +112,7 @@ class KernelClassifier(ClassifierBase):
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
-        solver: str | KernelHedging = "auto",
+        solver: str | KernelHedging | PairDescent = "auto",
         store_gram: bool = True,
         device: str | None = None,
         fit_intercept: bool = True,
@@ -217,24 +205,24 @@ class KernelClassifier(ClassifierBase):
 
         return solve
 
-    def _solver(self, gram: Gram) -> KernelHedging:
-        if isinstance(self.solver, KernelHedging):
+    def _solver(self, gram: Gram) -> KernelHedging | PairDescent:
+        if not isinstance(self.solver, str):
             return self.solver
-        by_samples = self.device is not None or not self.store_gram
-        if by_samples:
+        if self.device is not None or not self.store_gram:
             return KernelHedging()
-        few = max(1, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES))
-        return KernelHedging(blocks=few if self.solver == "hedging" else 1)
+        blocks = min(BLOCKS, gram.n_samples // BLOCK_SAMPLES)
+        return KernelHedging(blocks=blocks) if self.solver == "hedging" and blocks > 1 else PairDescent()
 
     def _gram(self, X: Any) -> Gram:
         """The Gram matrix of the training samples; refused if it does not fit, or is none."""
         if self.kernel == "precomputed":
             return DenseGram(self._placed(X))
         self._gamma = _gamma(self.gamma, X)
+        check = self.kernel not in CONVEX_KERNELS
         if not self.store_gram:
-            return TiledGram(self._kernel(), X, check=self.kernel not in CONVEX_KERNELS)
-        dtype: Dtype = "float64" if X.shape[0] <= DOUBLE else "float32"
-        return DenseGram.of(self._kernel(dtype), self._placed(X), dtype, check=self.kernel not in CONVEX_KERNELS)
+            return TiledGram(self._kernel(), X, check=check)
+        dtype = "float64" if X.shape[0] <= DOUBLE or self.solver == "bundle" else "float32"
+        return DenseGram.of(self._kernel(), self._placed(X), dtype, check=check)
 
     def _placed(self, X: Any) -> Any:
         """X where its Gram matrix is to be; a device, and a matrix that is one already, take dense ones only."""
@@ -242,17 +230,11 @@ class KernelClassifier(ClassifierBase):
             X = X.toarray()
         return X if self.device is None else on_device(X, self.device)
 
-    def _kernel(self, dtype: Dtype = "float64") -> Kernel:
-        """The function of all ``k(x, z)``; ``dtype`` is what it need not be more accurate than."""
+    def _kernel(self) -> Kernel:
+        """The function of all ``k(x, z)``."""
         if callable(self.kernel):
             return self.kernel
-        kernels: dict[str, Callable[[], Kernel]] = {
-            "linear": LinearKernel,
-            "poly": partial(PolynomialKernel, self.degree, self._gamma, self.coef0),
-            "rbf": partial(RbfKernel, self._gamma, dtype),
-            "sigmoid": partial(SigmoidKernel, self._gamma, self.coef0),
-        }
-        return kernels[self.kernel]()
+        return named_kernel(self.kernel, degree=self.degree, gamma=self._gamma, coef0=self.coef0)
 
     def _last_fit(self, y: Array) -> FloatArray | None:
         """The coefficients of all samples in the last fit, if it had the same classes and as many samples."""

@@ -57,6 +57,8 @@ class KernelNorm(Regularizer):
 
     @override
     def conjugate(self, z: FloatArray) -> float:
+        if not z.any():
+            return 0.0
         values, vectors = self._eigen
         parts = vectors.T @ z
         if float(np.abs(parts[values == 0.0]).max(initial=0.0)) > math.sqrt(NULL) * float(np.abs(z).max()):

@@ -17,6 +17,7 @@ from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
@@ -46,7 +47,7 @@ TABLE = (
     Row(
         "kernel machine, Gram matrix in main memory",
         lambda risk, reg: _is_kernel_machine(risk, reg) and _is_stored(risk),
-        lambda risk: KernelHedging(blocks=1),
+        lambda risk: PairDescent(),
         "coordinate descent on the whole dual needs the fewest operations where any entry is at hand",
     ),
     Row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from undercut.contracts import Cut, QuadraticRegularizer
+from undercut.contracts import Cut, QuadraticRegularizer, Regularizer, Risk
 from undercut.errors import NonconvexError
 from undercut.types import FloatArray
 
@@ -52,6 +52,11 @@ def check_floor(lower_bound: float, cut: Cut) -> None:
         raise NonconvexError(f"`lower_bound` is {lower_bound:.9g}, and the risk has the value {cut.value:.9g}")
 
 
+def least(risk: Risk, reg: Regularizer) -> float:
+    """``inf R + min reg = inf R - reg*(0)``, the bound of J that is known before the first step."""
+    return risk.lower_bound - reg.conjugate(np.zeros(risk.n_params))
+
+
 def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float) -> float:
     """``b - reg*(-a)``, the bound that one plane proves, less what rounding may have added.
 
@@ -61,7 +66,6 @@ def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float)
     return b - reg.conjugate(-a) - ROUNDING * (size + reach)
 
 
-def cut_bound(reg: QuadraticRegularizer, cut: Cut, lower_bound: float) -> float:
+def cut_bound(risk: Risk, reg: QuadraticRegularizer, cut: Cut) -> float:
     """The better of what a plane and the risk's own lower bound prove about the minimum of ``reg + R``."""
-    flat = lower_bound - reg.conjugate(np.zeros_like(cut.a))
-    return max(plane_bound(reg, cut.a, cut.b, cut_size(cut)), flat)
+    return max(plane_bound(reg, cut.a, cut.b, cut_size(cut)), least(risk, reg))

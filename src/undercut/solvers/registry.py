@@ -12,6 +12,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.lbfgs import Lbfgs
@@ -47,6 +48,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ClassicBundle,
     ConvexConcave,
     Subgradient,
+    PairDescent,
     KernelHedging,
     ProgressiveHedging,
     OptimisticProximal,

@@ -1,13 +1,22 @@
 """Kernel functions, and their Gram matrices: in memory, in tiles, on a device, as a product of factors."""
 
+from undercut.maps.gram.base import Gram, Kernel
+from undercut.maps.gram.checks import check_memory, not_definite
+from undercut.maps.gram.dense import DenseGram
 from undercut.maps.gram.factor import GramFactor
-from undercut.maps.gram.functions import KERNELS, Dtype, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
-from undercut.maps.gram.matrix import DenseGram, Gram, Kernel, TiledGram, check_memory
+from undercut.maps.gram.functions import (
+    KERNELS,
+    LinearKernel,
+    PolynomialKernel,
+    RbfKernel,
+    SigmoidKernel,
+    named_kernel,
+)
+from undercut.maps.gram.tiled import TiledGram
 
 __all__ = [
     "KERNELS",
     "DenseGram",
-    "Dtype",
     "Gram",
     "GramFactor",
     "Kernel",
@@ -17,4 +26,6 @@ __all__ = [
     "SigmoidKernel",
     "TiledGram",
     "check_memory",
+    "named_kernel",
+    "not_definite",
 ]

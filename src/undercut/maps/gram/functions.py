@@ -1,21 +1,20 @@
 """Kernels: functions of two sets of samples that return the matrix of all ``k(x, z)``.
 
-Samples are the rows of dense or sparse matrices, or of torch tensors, and the result lives where they do.
+Samples are the rows of dense or sparse matrices, or of torch tensors.  The result is float64, whatever the samples are,
+and lives where they do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from undercut.devices import cast, library
 from undercut.errors import require
-from undercut.maps.gram.matrix import Kernel
-
-Dtype: TypeAlias = Literal["float32", "float64"]
+from undercut.maps.gram.base import Kernel
 
 DENSE = 0.05  # share of nonzero entries from which dense products are faster
 
@@ -34,7 +33,7 @@ class LinearKernel:
 
 @dataclass(frozen=True)
 class PolynomialKernel:
-    """``k(x, z) = (gamma <x, z> + shift)^degree``.
+    """``k(x, z) = (gamma <x, z> + coef0)^degree``.
 
     >>> PolynomialKernel(degree=2)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
     array([[25.]])
@@ -42,30 +41,30 @@ class PolynomialKernel:
 
     degree: int = 3
     gamma: float = 1.0
-    shift: float = 1.0
+    coef0: float = 1.0
 
     def __post_init__(self) -> None:
         require(self.degree >= 1 and self.degree == int(self.degree), "`degree` must be 1, 2, ...", self.degree)
         require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
-        require(self.shift >= 0.0, "`shift` (coef0) must be non-negative", self.shift)
+        require(self.coef0 >= 0.0, "`coef0` must be non-negative", self.coef0)
 
     def __call__(self, X: Any, Z: Any) -> Any:
-        return (self.gamma * _products(X, Z) + self.shift) ** self.degree
+        return (self.gamma * _products(X, Z) + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True)
 class SigmoidKernel:
-    """``k(x, z) = tanh(gamma <x, z> + shift)``, seldom positive semidefinite.
+    """``k(x, z) = tanh(gamma <x, z> + coef0)``, seldom positive semidefinite.
 
     >>> SigmoidKernel(gamma=0.5)(np.array([[1.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[0.    , 0.7616]])
     """
 
     gamma: float = 1.0
-    shift: float = 0.0
+    coef0: float = 0.0
 
     def __call__(self, X: Any, Z: Any) -> Any:
-        K = self.gamma * _products(X, Z) + self.shift
+        K = self.gamma * _products(X, Z) + self.coef0
         return library(K).tanh(K)
 
 
@@ -73,14 +72,11 @@ class SigmoidKernel:
 class RbfKernel:
     """``k(x, z) = exp(-gamma |x - z|^2)``.
 
-    ``dtype`` is that of the result; distances are in double precision, as they are differences of large numbers.
-
     >>> RbfKernel(gamma=0.5)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.1353]])
     """
 
     gamma: float = 1.0
-    dtype: Dtype = "float64"
 
     def __post_init__(self) -> None:
         require(self.gamma > 0.0, "`gamma` must be positive", self.gamma)
@@ -91,13 +87,28 @@ class RbfKernel:
         K *= -2.0
         K += _squares(X)[:, None]
         K += _squares(Z)[None, :]
-        K = cast(K.clip(0.0, None), self.dtype)
+        library(K).clip(K, 0.0, None, out=K)  # in place: a second large array would cost more than all the rest
         K *= -self.gamma
         with np.errstate(under="ignore"):
             return library(K).exp(K, out=K)
 
 
-KERNELS: dict[str, Kernel] = {"linear": LinearKernel(), "polynomial": PolynomialKernel(), "rbf": RbfKernel()}
+KERNELS: dict[str, type[LinearKernel | PolynomialKernel | RbfKernel | SigmoidKernel]] = {
+    "linear": LinearKernel,
+    "poly": PolynomialKernel,
+    "rbf": RbfKernel,
+    "sigmoid": SigmoidKernel,
+}
+
+
+def named_kernel(name: str, **settings: Any) -> Kernel:
+    """The kernel of a name; settings that it does not have are ignored.
+
+    >>> named_kernel("poly", degree=2, gamma=0.5, coef0=0.0)
+    PolynomialKernel(degree=2, gamma=0.5, coef0=0.0)
+    """
+    kind = KERNELS[name]
+    return kind(**{field.name: settings[field.name] for field in fields(kind) if field.name in settings})
 
 
 def _products(X: Any, Z: Any) -> Any:
@@ -107,7 +118,7 @@ def _products(X: Any, Z: Any) -> Any:
 
 
 def _dense_enough(X: Any) -> Any:
-    """X as it is, or without its sparsity where that costs more than it spares."""
+    """X as it is, or dense above the density ``DENSE``."""
     return X.toarray() if sp.issparse(X) and X.nnz > DENSE * X.shape[0] * X.shape[1] else X
 
 

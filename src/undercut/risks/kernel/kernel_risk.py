@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from undercut.contracts import Loss
 from undercut.errors import ParameterError
-from undercut.maps.gram import KERNELS, GramFactor, Kernel
+from undercut.maps.gram import KERNELS, GramFactor, Kernel, named_kernel
 from undercut.risks.scores.linear import LinearRisk
 from undercut.types import FloatArray
 
@@ -21,9 +21,9 @@ class KernelRisk(LinearRisk):
     ``L2`` is the right regularizer: all solvers work as they are, and a bound is a bound over all functions f, also
     where K is singular.  ``fit_intercept`` adds a free b to f, as in ``LinearRisk``.
 
-    ``kernel`` is "linear", "polynomial", "rbf", one of the kernel classes, any function ``kernel(X, Z)`` that returns
-    the matrix of all ``k(x_i, z_j)``, or "precomputed": X is then the matrix K.  It costs n^2 memory, and n r^2 once
-    for K of rank r.
+    ``kernel`` is "linear", "poly", "rbf", "sigmoid", one of the kernel classes, any function ``kernel(X, Z)`` that
+    returns the matrix of all ``k(x_i, z_j)``, or "precomputed": X is then the matrix K.  It costs n^2 memory, and n r^2
+    once for K of rank r.
 
     With the logistic loss and ``L2(1 / n)``, ``F w`` is the mode of the latent function of Gaussian process
     classification with covariance K.
@@ -74,7 +74,7 @@ def _named(kernel: str | Kernel) -> Kernel | None:
     if kernel not in KERNELS:
         known = ", ".join(map(repr, KERNELS))
         raise ParameterError(f"`kernel` must be {known}, 'precomputed', or a function; got {kernel!r}")
-    return KERNELS[kernel]
+    return named_kernel(kernel)
 
 
 def _rows(X: Any) -> Any:

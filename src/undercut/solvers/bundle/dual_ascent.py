@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, Risk, Solver
-from undercut.solvers.bounds import cut_size, plane_bound, tighter
+from undercut.solvers.bounds import cut_size, least, plane_bound, tighter
 from undercut.solvers.bundle.common import best_of
 from undercut.trace import Progress
 from undercut.types import FloatArray
@@ -71,7 +71,7 @@ class DualAscent(Solver[DualAscentState, Risk, QuadraticRegularizer]):
 
         # 3. Every alpha on the simplex proves a bound.
         size = max(state.size, cut_size(cut))
-        flat = risk.lower_bound - reg.conjugate(np.zeros_like(z))
-        lower_bound = tighter(last.lower_bound, max(plane_bound(reg, z, r, size), flat), objective, size)
+        proved = max(plane_bound(reg, z, r, size), least(risk, reg))
+        lower_bound = tighter(last.lower_bound, proved, objective, size)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return DualAscentState(reg.conjugate_argmax(-z), z, r, size, solution, progress)

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from undercut.solvers.hedging.scenarios import Expansion, Scenarios
-from undercut.trace import Progress, Status
+from undercut.trace import Status
 
 LARGEST_FACTOR = 3.0  # by which c changes at once
 FREE_STEPS = 50  # after which it changes less and less
-GAIN = 1e-13  # of the objective: what the gap must shrink by to count
-PATIENCE = 1000  # steps without a gain, at least: a run that was warm started may long be worse than its start
 FEW, FEW_LEAD, LEAD = 8, 2.2, 0.75  # what the imbalance is best multiplied by for few scenarios, and for many
 
 
@@ -68,21 +66,6 @@ def settled(residuals: Residuals | None, criterion: str, epsilon: float) -> Stat
         return None
     measure = residuals.exact if criterion == "exact" else residuals.approximate
     return Status.SETTLED if measure < epsilon else None
-
-
-def has_gained(now: Progress, last: Progress) -> bool:
-    """Whether a certificate brought more than rounding may."""
-    return not now.gap >= last.gap - GAIN * abs(now.objective)
-
-
-def stalled(step: int, gained: int) -> Status | None:
-    """The status of a run that has gained nothing since a step long ago, ``None`` to go on."""
-    return Status.STALLED if step - gained > max(PATIENCE, 2 * gained) else None
-
-
-def is_due(step: int, last: int) -> bool:
-    """Whether a certificate is due: each step at first, then after every tenth part of the steps so far."""
-    return step - last >= max(1, last // 10)
 
 
 @dataclass(frozen=True)

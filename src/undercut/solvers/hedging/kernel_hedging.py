@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
+import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, Solver
@@ -23,29 +24,25 @@ from undercut.devices import beside, library, to_host
 from undercut.errors import CapabilityError, require
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
-from undercut.solvers.bounds import tighter
-from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, has_gained, is_due, settled, stalled
-from undercut.solvers.hedging.kernel_dual import KernelDual, check_kernel_problem
-from undercut.solvers.hedging.scenarios import Blocks, Expansion, Samples, Scenarios, Whole
+from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, settled
+from undercut.solvers.hedging.scenarios import Blocks, Expansion, Samples, Scenarios
+from undercut.solvers.kernel_dual import KernelDual, KernelState, Point, check_kernel_problem
+from undercut.solvers.schedule import is_due, stalled
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 LOOSEST, TIGHTEST = 0.1, 1e-10  # how far derivatives may violate their bounds in a block's program
-TIGHTEN, TIGHTEN_ALONE = 0.95, 0.1  # from step to step, so that the errors add up to a finite sum (Eq. 5)
+TIGHTEN = 0.95  # from step to step, so that the errors add up to a finite sum (Eq. 5)
 
 
-@dataclass(frozen=True)
-class KernelHedgingState:
-    solution: FloatArray
-    progress: Progress
+@dataclass(frozen=True, kw_only=True)
+class KernelHedgingState(KernelState):
     scenarios: Scenarios
     c: float
     consensus: Consensus
     pull: Expansion  # x
     tol: float  # of the last programs
     residuals: Residuals | None = None
-    certified: int = 0  # the last step with a certificate
-    gained: int = 0  # the last step that narrowed the gap
 
 
 @final
@@ -56,7 +53,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     ``c`` is the price of leaving the mean.  With ``adaptive`` it is multiplied, ever more rarely, by the square root of
     ``[primal residual / |w|] / [dual residual / (|u| / c)]``.  ``intercept_weight`` is ``c_b / c``, 1 in the paper: the
     multipliers of the intercepts are sums over samples, and c moves them too slowly.  ``relaxation`` is 1 in the paper.
-    Blocks are solved by coordinate descent, to ``accuracy`` times the relative gap; one block is the whole problem.
+    Blocks are solved by coordinate descent, to ``accuracy`` times the relative gap; for a single block, the whole
+    problem, there is ``PairDescent``.
 
     A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
 
@@ -82,7 +80,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     criterion: Literal["exact", "approximate"] = "exact"
 
     def __post_init__(self) -> None:
-        require(self.blocks is None or self.blocks >= 1, "`blocks` must be at least 1 or None", self.blocks)
+        rule = "`blocks` must be at least 2, or None for single samples; for the whole problem use PairDescent"
+        require(self.blocks is None or self.blocks >= 2, rule, self.blocks)
         require(self.c is None or 0.0 < self.c < math.inf, "`c` must be positive and finite, or None", self.c)
         require(0.0 < self.relaxation < 2.0, "`relaxation` must be between 0 and 2", self.relaxation)
         require(0.0 < self.intercept_weight < math.inf, "`intercept_weight` must be positive", self.intercept_weight)
@@ -111,14 +110,15 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         consensus = Consensus(center, dual, b, scenarios.totals(dual.coef) * risk.fit_intercept)
         progress = Progress(0, both.objective(w0, scores), risk.lower_bound, n_evaluations=1)
         c = self.c or max(3.0, math.sqrt(n))
-        return KernelHedgingState(w0, progress, scenarios, c, consensus, pull, LOOSEST)
+        return KernelHedgingState(
+            solution=w0, progress=progress, scenarios=scenarios, c=c, consensus=consensus, pull=pull, tol=LOOSEST
+        )
 
     @override
     def step(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
         last, scenarios, agreed = state.progress, state.scenarios, state.consensus
-        alone = scenarios.n_scenarios == 1
-        c, rho = (0.0, 1.0) if alone else (state.c, self.relaxation)
-        c_b = math.inf if alone else self.intercept_weight * c
+        c, rho = state.c, self.relaxation
+        c_b = self.intercept_weight * c
         tol = self._tolerance(state)
 
         # 1. Solve every scenario's program, no more accurately than the gap deserves.
@@ -127,7 +127,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
         # 2. The mean follows the scenarios, and the prices their dissent.
         due = is_due(last.step + 1, state.certified)
-        asked = not alone and (due or self.epsilon > 0.0)
+        asked = due or self.epsilon > 0.0
         residuals = agreed.residuals(pull, totals, c, self.intercept_weight, rho) if asked else None
         moved = replace(
             state,
@@ -143,7 +143,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
             return moved
         if self.adaptive and residuals is not None:
             moved = replace(moved, c=balanced(c, residuals, scenarios.n_scenarios, last.step + 1))
-        return self._certified(risk, reg, moved)
+        return self._certified(risk, KernelDual(risk, reg.lam), moved)
 
     @override
     def ended(self, state: KernelHedgingState) -> Status | None:
@@ -151,13 +151,12 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
 
     @override
     def finish(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
-        return state if state.certified == state.progress.step else self._certified(risk, reg, state)
+        both = KernelDual(risk, reg.lam)
+        return both.finished(state if state.certified == state.progress.step else self._certified(risk, both, state))
 
     def _scenarios(self, risk: GramRisk, cap: FloatArray) -> Scenarios:
         if self.blocks is None:
             return Samples(risk.gram, risk.y, cap)
-        if self.blocks == 1:
-            return Whole(risk.gram, risk.y, cap, balanced=risk.fit_intercept)
         return Blocks(risk.gram, risk.y, cap, self.blocks)
 
     def _solved(self, risk: GramRisk, state: KernelHedgingState, c: float, c_b: float, tol: float) -> Expansion:
@@ -165,43 +164,47 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         scenarios, last = state.scenarios, state.pull
         ridge = 1.0 / c_b if risk.fit_intercept else 0.0
         coef, own = scenarios.solve(state.consensus.seen(scenarios, c, c_b), 1.0 / (1.0 + c), ridge, last, tol)
-        if scenarios.n_scenarios == 1:
-            return Expansion.of(coef, own, own)
-        return Expansion.of(coef, last.scores + risk.gram.product(coef - last.coef), own)
+        return Expansion.of(coef, last.scores + risk.gram.product(coef - last.coef), own, last.anchor)
 
     def _tolerance(self, state: KernelHedgingState) -> float:
         """Of the next programs: a share of the relative gap, and less than of the last ones."""
-        last, shrink = state.progress, TIGHTEN_ALONE if state.scenarios.n_scenarios == 1 else TIGHTEN
+        last = state.progress
         wanted = self.accuracy * last.gap / max(abs(last.objective), math.ulp(0.0))
-        return max(min(wanted, shrink * state.tol), TIGHTEST)
+        return max(min(wanted, TIGHTEN * state.tol), TIGHTEST)
 
-    def _certified(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
-        """The best of the mean and of the function rebuilt from a dual feasible point, and the bound of the latter."""
-        if not risk.gram.on_host:
-            state = _refreshed(risk, state)
-        both, last, n = KernelDual(risk, reg.lam), state.progress, state.scenarios.n_scenarios
-        x, center = to_host(state.pull.coef) / n, state.consensus.center
-        feasible = both.feasible(x)
-        scores = to_host(state.pull.scores) / n + risk.scores(feasible - x)
-        objective, solution = last.objective, state.solution
-        for w, its in ((to_host(center.coef), to_host(center.scores)), (feasible, scores)):
-            if (candidate := both.objective(w, its)) < objective:
-                objective, solution = candidate, w
-        lower_bound = tighter(last.lower_bound, both.bound(feasible, scores), objective)
-        progress = replace(last, objective=objective, lower_bound=lower_bound)
-        gained = last.step if has_gained(progress, last) else state.gained
-        return replace(state, solution=solution, progress=progress, certified=last.step, gained=gained)
+    def _certified(self, risk: GramRisk, both: KernelDual, state: KernelHedgingState) -> KernelHedgingState:
+        """The best of the mean and of the function rebuilt from a dual feasible point, and the bound of the latter.
+
+        In double precision on a device, where products are too coarse for a bound, and where the rounding of a stored K
+        makes up too much of the gap.
+        """
+        n = state.scenarios.n_scenarios
+        feasible = both.feasible(to_host(state.pull.coef) / n)
+        if risk.gram.on_host:
+            pull, rounding = state.pull, risk.gram.rounding
+            scores = (pull.scores + risk.gram.product(n * feasible - pull.coef)) / n
+            point = Point(feasible, scores, rounding * float(np.abs(feasible - pull.anchor / n).sum()))
+            center = state.consensus.center
+            off = rounding * float(np.abs(center.coef - center.anchor).sum())
+            attempt = both.proved(state, Point(center.coef, center.scores, off), point)
+            if not both.is_rounded(attempt, point):
+                return attempt
+        state, scores = _exact(risk, state, feasible)
+        center = state.consensus.center
+        return both.proved(state, Point(to_host(center.coef), to_host(center.scores)), Point(feasible, scores))
 
 
-def _refreshed(risk: GramRisk, state: KernelHedgingState) -> KernelHedgingState:
-    """With exact scores: the sums of coarse products are too coarse for a bound, and ever coarser."""
-    pull, center, dual = state.pull, state.consensus.center, state.consensus.dual
-    coef = library(pull.coef).stack([pull.coef, center.coef, dual.coef], 1)
-    scores = risk.gram.exact_product(coef).T
-    exact = [Expansion.of(old.coef, new, old.own) for old, new in zip((pull, center, dual), scores, strict=True)]
-    return replace(state, pull=exact[0], consensus=replace(state.consensus, center=exact[1], dual=exact[2]))
+def _exact(risk: GramRisk, state: KernelHedgingState, feasible: FloatArray) -> tuple[KernelHedgingState, FloatArray]:
+    """With all scores in double precision, and those of a dual feasible point."""
+    expansions = (state.pull, state.consensus.center, state.consensus.dual)
+    columns = [*(old.coef for old in expansions), beside(feasible, state.pull.coef)]
+    *scores, last = risk.gram.exact_product(library(columns[0]).stack(columns, 1)).T
+    pull, center, dual = (old.exact(new) for old, new in zip(expansions, scores, strict=True))
+    consensus = replace(state.consensus, center=center, dual=dual)
+    return replace(state, pull=pull, consensus=consensus), to_host(last)
 
 
 def _expansion(risk: GramRisk, scenarios: Scenarios, coef: FloatArray) -> Expansion:
     here = beside(coef, risk.gram.diagonal)
-    return Expansion.of(here, risk.gram.product(here), scenarios.own(here) if coef.any() else 0.0 * here)
+    own = scenarios.own(here) if coef.any() else 0.0 * here
+    return Expansion.of(here, risk.gram.product(here), own, 0.0 * here)

@@ -29,9 +29,10 @@ from undercut.regularizers import L2
 from undercut.regularizers.proximal import Proximal
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
-from undercut.solvers.bounds import tighter
+from undercut.solvers.bounds import least, tighter
 from undercut.solvers.driver import Stop, minimize
-from undercut.solvers.hedging.consensus import Residuals, balanced, has_gained, is_due, settled, stalled
+from undercut.solvers.hedging.consensus import Residuals, balanced, settled
+from undercut.solvers.schedule import has_gained, is_due, stalled
 from undercut.trace import Progress, Result, Status
 from undercut.types import FloatArray
 
@@ -110,7 +111,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
         if not math.isfinite(objective):
             raise NonfiniteError(f"the value of the risk is {objective}")
         c = self.c or reg.strong_convexity * max(3.0, math.sqrt(n))
-        progress = Progress(0, objective, risk.lower_bound, n_evaluations=1)
+        progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         copies = np.tile(w0, (n, 1))
         return ProgressiveHedgingState(w0, progress, c, w0, np.zeros_like(copies), copies, 0.1 * abs(objective))
 

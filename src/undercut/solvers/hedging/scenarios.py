@@ -17,27 +17,29 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.box_qp import solve_balanced, solve_box
+from undercut._jit.box_qp import solve_box
 from undercut.devices import beside, boxed, library
-from undercut.maps.gram import DenseGram, Gram, check_memory
+from undercut.maps.gram import Gram, check_memory
 from undercut.threads import each
 from undercut.types import Array, FloatArray
 
 MAX_PAIRS = 50  # per sample of a block
-SLICE = 10**8  # entries of K that one step on the whole problem may touch: about a quarter of a second
 TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """``sum_j coef_j k(x_j, .)``, its scores ``K coef``, and ``own``: those by its own scenario's samples alone."""
+    """``sum_j coef_j k(x_j, .)``, its scores ``K coef``, and ``own``: those by its own scenario's samples alone.
 
-    rows: Any  # these three, together because they move together
+    The scores are ``K anchor + K' (coef - anchor)`` with K exact and K' as stored, which may be rounded.
+    """
+
+    rows: Any  # these four, together because they move together
 
     @classmethod
-    def of(cls, coef: Any, scores: Any, own: Any) -> Expansion:
+    def of(cls, coef: Any, scores: Any, own: Any, anchor: Any) -> Expansion:
         """From its parts."""
-        return cls(library(coef).stack([coef, scores, own]))
+        return cls(library(coef).stack([coef, scores, own, anchor]))
 
     @property
     def coef(self) -> Any:
@@ -50,6 +52,14 @@ class Expansion:
     @property
     def own(self) -> Any:
         return self.rows[2]
+
+    @property
+    def anchor(self) -> Any:
+        return self.rows[3]
+
+    def exact(self, scores: Any) -> Expansion:
+        """With scores in double precision."""
+        return Expansion.of(self.coef, scores, self.own, self.coef)
 
     def towards(self, other: Expansion, t: float, share: float = 1.0) -> Expansion:
         """``self + t (share other - self)``."""
@@ -146,39 +156,3 @@ class Blocks(Scenarios):
     @override
     def spread(self, values: Any) -> Any:
         return values[self._home]
-
-
-class Whole(Scenarios):
-    """One scenario: there is nobody to agree with, c is 0 and the program is the problem itself, sum and all."""
-
-    def __init__(self, gram: Gram, y: FloatArray, cap: FloatArray, *, balanced: bool) -> None:
-        super().__init__(gram, y, cap, 1)
-        self.balanced = balanced
-        if isinstance(gram, DenseGram):
-            self.K = gram.K
-        else:
-            n = gram.n_samples
-            check_memory("the Gram matrix of one block", n, n, gram.itemsize)
-            self.K = gram.block(np.arange(n))
-
-    @override
-    def solve(self, seen: Any, scale: float, ridge: float, last: Expansion, tol: float) -> tuple[Any, Any]:
-        coef, own = last.coef.copy(), last.own.copy()
-        program, limit = (self.K, self.diagonal, self.y, self.cap), max(1, SLICE // coef.size)
-        if self.balanced:
-            solve_balanced(*program, coef, own, tol, limit)
-        else:
-            solve_box(*program, np.ones_like(own), 1.0, 0.0, coef, own, tol, limit)
-        return coef, own
-
-    @override
-    def own(self, coef: Any) -> Any:
-        return self.K @ coef
-
-    @override
-    def totals(self, coef: Any) -> Any:
-        return np.zeros(1)
-
-    @override
-    def spread(self, values: Any) -> Any:
-        return values[0]

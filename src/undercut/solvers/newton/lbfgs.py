@@ -55,7 +55,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
         objective = reg.value(w0) + cut.value
-        bound = tighter(-np.inf, cut_bound(reg, cut, risk.lower_bound), objective, cut_size(cut))
+        bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
         progress = Progress(0, objective, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 
@@ -85,7 +85,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         if _is_curved(move, change):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
         check_plane(cut, w, last.objective, reg.value(w))
-        proved = cut_bound(reg, cut, risk.lower_bound)
+        proved = cut_bound(risk, reg, cut)
         lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)

@@ -49,7 +49,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         line = risk.along(w0, np.zeros_like(w0))
         cut = line.cut(0.0)
         objective = reg.value(w0) + cut.value
-        bound = tighter(-np.inf, cut_bound(reg, cut, risk.lower_bound), objective, cut_size(cut))
+        bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
         progress = Progress(0, objective, bound, n_evaluations=1)
         return NewtonState(line, 0.0, w0, cut, progress)
 
@@ -72,7 +72,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
         # 3. Every plane proves a bound.
         check_plane(cut, w, last.objective, reg.value(w))
-        proved = cut_bound(reg, cut, risk.lower_bound)
+        proved = cut_bound(risk, reg, cut)
         lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
         return NewtonState(line, t, solution, cut if t else state.cut, progress)
