@@ -178,7 +178,7 @@ def near_squared(r, epsilon, lam):
     return max(0.0, r - math.sqrt(2.0 * epsilon / lam)) ** 2
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc", "contract"})
 def largest_row(dense, indptr, columns, values, constant, weight):
     """``max_i weight_i |x_i|``."""
     largest = 0.0

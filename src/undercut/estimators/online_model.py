@@ -186,4 +186,4 @@ def _excess_at_zero(loss: Any, y: FloatArray, weight: FloatArray) -> float:
     if not np.isfinite(infimum).all():
         return math.inf
     value = loss.value_slope(y, np.zeros_like(y))[0] - infimum
-    return float(weight @ np.where(np.isfinite(value), value, 0.0)) or math.ulp(1.0)
+    return float(np.sum(weight * np.where(np.isfinite(value), value, 0.0))) or math.ulp(1.0)

@@ -28,6 +28,7 @@ from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
+from undercut.threads import one_thread
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import Array, FloatArray
 
@@ -318,11 +319,12 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     def _prepare(self, game: Game, G: float, lam: float, radius: float) -> None:
         """Set R at the first round, raise G to what is known, and free the norm of w from rounding."""
         numbers = game.numbers
+        with one_thread():
+            numbers[kernel.NORM2] = float(game.v @ game.v) * numbers[kernel.SCALE] ** 2
         if numbers[kernel.R] == 0.0:
             self.open(game, lam, radius)
         if math.inf > G:
             numbers[kernel.G] = max(numbers[kernel.G], G)
-        numbers[kernel.NORM2] = float(game.v @ game.v) * numbers[kernel.SCALE] ** 2
 
     def open(self, game: Game, lam: float, radius: float) -> None:
         """Set the R of the first phase."""
