@@ -98,7 +98,7 @@ def test_classes_are_fitted_jointly(undercut, tmp_path, loss, multi_class):
         (("--measure", "f1", "--penalty", "l1"), "--penalty is not for --measure"),
         (("--penalty", "l3"), "'penalty'"),
         (("--penalty", "elasticnet", "--l1-ratio", 2), "'l1_ratio'"),
-        (("--multi-class", "multinomial"), 'goes with loss="logistic"'),
+        (("--multi-class", "multinomial"), "--multi-class multinomial goes with --loss logistic"),
         (("--online", "--measure", "f1"), "--measure is not for --online"),
     ],
 )

@@ -92,7 +92,7 @@ def test_ending_early_exits_with_3_and_start_continues(cancer, undercut, tmp_pat
     common = ("train", cancer, "--lambda", "1e-6", "-o", tmp_path / "m.uc")
     code, out, _ = undercut(*common, "--max-steps", "5")
     assert code == 3
-    assert "raise max_steps" in out
+    assert "raise --max-steps, loosen --gap" in out
     before = load_model(tmp_path / "m.uc").objective_
     code, _, _ = undercut(*common, "--start", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
     assert code == 0

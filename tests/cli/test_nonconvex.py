@@ -80,7 +80,10 @@ def test_a_fit_goes_on_from_a_saved_one(files, undercut):
         (("--unlabelled", "more.svm", "--balance", 1.5), "'balance'"),
         (("--unlabelled", "more.svm", "--online"), "--unlabelled is not for --online"),
         (("--unlabelled", "more.svm", "--class-weight", "heavy"), "--class-weight must be balanced"),
-        (("--unlabelled", "more.svm", "--no-intercept", "--balance", "labelled"), "use balance=None"),
+        (
+            ("--unlabelled", "more.svm", "--no-intercept", "--balance", "labelled"),
+            "leaves none: use no --balance",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(files, undercut, monkeypatch, options, message):

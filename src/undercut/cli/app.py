@@ -21,6 +21,7 @@ import typer
 from undercut import __version__
 from undercut.cli.given import Given
 from undercut.cli.signature import LazyHelp, train_signature
+from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
 app = typer.Typer(name="undercut", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -116,7 +117,7 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    typer.echo(f"undercut: error: {error}", err=True)
+    typer.echo(f"undercut: error: {in_options(str(error))}", err=True)
     sys.exit(code)
 
 

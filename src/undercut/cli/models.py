@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.cli.given import Given
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import named
 from undercut.cli.report import labels
 from undercut.errors import ParameterError
 from undercut.estimators import (
@@ -104,7 +103,7 @@ def build(given: Given, **settings: Any) -> Any:
         estimator = kind(**parameters)
         estimator._validate_params()
     except ValueError as error:
-        raise ParameterError(in_options(str(error))) from error
+        raise ParameterError(str(error)) from error
     return estimator
 
 
@@ -116,17 +115,6 @@ def _parameters(given: Given, model: Model, kind: Any) -> Iterator[tuple[str, An
             yield option.sets, value
         elif option.sets and not (option.name == "loss" and has_loss(kind, value)):
             raise option.refusal(f"is not for {model.label(given['loss'] or '')}", value, option.remedy)
-
-
-def in_options(message: str) -> str:
-    """An estimator's message with the option before it that sets the parameter in question.
-
-    >>> in_options("The 'lam' parameter of LinearClassifier must be a float in the range (0.0, inf).")
-    "--lambda: The 'lam' parameter of LinearClassifier must be a float in the range (0.0, inf)."
-    """
-    named = re.search(r"'(\w+)' parameter", message)
-    flags = [option.flag() for option in OPTIONS if named and option.sets == named[1]]
-    return ": ".join([*flags, message])
 
 
 def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: Path | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from undercut.cli.words import in_options
 from undercut.trace import Result, Status
 from undercut.types import Array, FloatArray
 
@@ -40,7 +41,7 @@ def describe_fit(model: Any, results: list[Result], output: Path) -> None:
             *_sparsity(model),
             ("steps", f"{model.n_iter_}"),
             ("seconds", f"{seconds:.2f}"),
-            ("status", worst.message),
+            ("status", in_options(worst.message)),
             ("model", str(output)),
         ]
     )
