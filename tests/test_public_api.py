@@ -50,7 +50,7 @@ def test_every_public_method_is_documented_or_keeps_a_contract_that_is(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_registered_loss_has_a_line_in_the_catalogue(name):
-    row = f"| `\"{name}\"` | `{NAMES[name].__name__}("
+    row = f'| `"{name}"` | `{NAMES[name].__name__}('
     assert row in (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
 
 
