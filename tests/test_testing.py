@@ -187,6 +187,49 @@ def test_a_wrong_hessian_is_caught(factor):
     assert_caught(Bent(problem.X, problem.y, problem.case.loss))
 
 
+def test_batches_that_do_not_average_to_the_risk_are_caught():
+    class Doubled(LinearRisk):
+        def batch(self, rows):
+            return super().batch(np.concatenate([rows, rows[:1]]))
+
+    problem = Problem("hinge")
+    assert_caught(Doubled(problem.X, problem.y, problem.case.loss), "batch: the batches average to")
+
+
+@pytest.mark.parametrize(
+    ("shift", "message"),
+    [(0.1, "majorizer: must touch R"), (-0.1, "majorizer: must touch R"), (None, "must be convex")],
+)
+def test_a_wrong_majorizer_is_caught(shift, message):
+    class Hilly(FunctionRisk):
+        def majorizer(self, w):
+            return self if shift is None else good_above(shift)
+
+    def good_above(shift):
+        return FunctionRisk(lambda w: (hills(w)[0] + shift, hills(w)[1]), N)
+
+    def hills(w):
+        return float(np.cos(w).sum()), -np.sin(w)
+
+    assert_caught(Hilly(hills, N, lower_bound=-N, convex=False), message)
+
+
+def test_a_majorizer_that_cuts_through_the_risk_is_caught():
+    class Tangent(FunctionRisk):
+        def majorizer(self, w):
+            cut = self.cut(w)
+            return FunctionRisk(lambda v: (float(cut.a @ v) + cut.b, cut.a), N)
+
+    assert_caught(Tangent(bowl, N, lower_bound=0.0), "majorizer: must lie above R")
+
+
+def test_a_minorant_above_the_risk_is_caught():
+    class Raised(FunctionRisk):
+        minorant = FunctionRisk(lambda w: (bowl(w)[0] + 1e-3, bowl(w)[1]), N)
+
+    assert_caught(Raised(bowl, N, lower_bound=0.0), "minorant: must lie below R")
+
+
 def test_the_points_are_chosen_by_the_random_state():
     """A mistake at one half of the space is found by some state."""
     seen = []

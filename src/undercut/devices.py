@@ -1,7 +1,7 @@
-"""Arrays of NumPy and torch by the same names.
+"""Functions that work alike on NumPy arrays and torch tensors.
 
-An array is NumPy's, or a torch tensor where the large matrix of a problem is one: its vectors then live on the same
-device.  Operators and sums are the same for both; what differs is here.
+If the large matrix of a problem is a torch tensor, its vectors are tensors on the same device.  Operators and sums are
+spelled alike for both; this module has the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def to_host(x: Any) -> FloatArray:
 
 
 def beside(v: Any, matrix: Any) -> Any:
-    """The float64 vector v where ``matrix`` lives."""
+    """The float64 vector v on the device of ``matrix``."""
     if on_host(matrix):
         return np.asarray(v, dtype=np.float64)
     import torch
@@ -62,17 +62,17 @@ def library(x: Any) -> Any:
 
 
 def cast(x: Any, dtype: str) -> Any:
-    """x with entries of another type, itself if it has them already."""
+    """x with entries of this dtype; x itself if it has it already."""
     return x.astype(dtype, copy=False) if on_host(x) else x.to(getattr(library(x), dtype))
 
 
 def empty_near(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """An array to be filled, where x lives."""
+    """An uninitialized array on the device of x."""
     return np.empty(shape, dtype) if on_host(x) else x.new_empty(shape, dtype=getattr(library(x), dtype))
 
 
 def free_bytes(x: Any) -> float:
-    """The memory that is left where x lives; infinite where nothing tells."""
+    """The free memory on the device of x; infinite if unknown."""
     if not on_host(x) and x.is_cuda:
         return float(library(x).cuda.mem_get_info(x.device)[0])
     with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:

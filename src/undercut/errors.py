@@ -1,4 +1,4 @@
-"""What can go wrong at the border, each with the rule, the value and the remedy in its message."""
+"""The errors that users see; each message has the rule, the value and the remedy."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Minimization of a convex function of one variable from values and slopes.
 
 The tangents at the two ends of a bracket, plus the part of the curvature that is known exactly, bound the function
-from below; where they meet is the next trial, which is exact after finitely many for piecewise-linear functions.
-Where the function has a second derivative a Newton step comes first, and elsewhere every other trial is the zero of
-the slopes' secant, which is faster where the pieces are short.
+from below; their intersection is the next trial, so piecewise-linear functions are minimized exactly after finitely
+many.  Where the function has a second derivative a Newton step comes first; elsewhere every other trial is the zero of
+the secant of the slopes, which is faster where the pieces are short.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-FARTHEST = 1e18  # a function that still falls here is taken to fall for ever
+FARTHEST = 1e18  # a function that still decreases here counts as unbounded
 
 
 class Point(NamedTuple):
@@ -20,7 +20,7 @@ class Point(NamedTuple):
 
     value: float
     slope: float
-    curvature: float  # NaN where there is none
+    curvature: float  # NaN where it does not exist
 
 
 class _Sample(NamedTuple):
@@ -46,8 +46,8 @@ def minimize_convex(
 ) -> float:
     """The t >= 0 that minimizes ``F(t) = point(t) + slope t + curvature t^2 / 2``.
 
-    Ends where ``|F'(t)| <= max(slope_tol, accuracy |F'(0)|)``, or where the lower model leaves no further decrease but
-    the ``accuracy`` share of the one so far, or rounding.
+    Ends where ``|F'(t)| <= max(slope_tol, accuracy |F'(0)|)``, or where the lower model allows no further decrease
+    beyond the ``accuracy`` share of the decrease so far, or rounding.
     """
 
     def sample(t: float) -> _Sample:
@@ -83,13 +83,13 @@ def minimize_convex(
 
 
 def _beyond(low: _Sample) -> float:
-    """A trial to the right of a point where F still falls: a Newton step if it is not absurd, else a leap."""
-    leap = max(1.0, 4.0 * low.t)
-    return low.newton if low.t < low.newton <= 1e3 * leap else leap
+    """A trial to the right of a point where F decreases: a Newton step of limited length, else a fixed factor."""
+    jump = max(1.0, 4.0 * low.t)
+    return low.newton if low.t < low.newton <= 1e3 * jump else jump
 
 
 def _trial(low: _Sample, high: _Sample, last: _Sample, curvature: float, *, secant: bool) -> float:
-    """A trial inside the bracket: Newton's; or in turn the zero of the slopes' secant and the lower model's minimum."""
+    """A trial inside the bracket: Newton's, else alternately the zero of the secant and the lower model's minimum."""
     trial = last.newton
     if not low.t < trial < high.t and secant and math.isfinite(low.slope) and math.isfinite(high.slope):
         trial = low.t - low.slope * (high.t - low.t) / (high.slope - low.slope)

@@ -1,6 +1,6 @@
-"""Checks that users run on a risk, a regularizer or a structured model of their own, and on the result of a run.
+"""Checks of a user's own risk, regularizer or structured model, and of the result of a run.
 
-Each raises ``AssertionError`` with the facts.
+Each raises ``AssertionError`` with the rule that is broken and the numbers that show it.
 
 >>> import numpy as np
 >>> from undercut import FunctionRisk, L2
@@ -22,7 +22,10 @@ from typing import Any
 import numpy as np
 
 from undercut.contracts import (
+    BatchedRisk,
     LineRisk,
+    MajorizedRisk,
+    MinorizedRisk,
     ProximalRegularizer,
     QuadraticRegularizer,
     Regularizer,
@@ -51,7 +54,8 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
 
     The plane touches R where it was taken; its slope agrees with finite differences; w is not modified; the lower
     bound holds; for a convex risk the plane lies below R at every other point; for a ``LineRisk`` the line agrees with
-    the risk and its minimizer is one.
+    the risk and ``minimizer`` finds the minimum; for a ``SmoothRisk`` the Hessian agrees with differences of the
+    gradient; for a ``BatchedRisk`` the batches average to the risk; a majorizer lies above, a minorant below.
     """
     rng = np.random.default_rng(random_state)
     points = [scale * rng.standard_normal(risk.n_params) for _ in range(n_points)]
@@ -66,6 +70,12 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
             _check_line(risk, points[0], sign * (points[1] - points[0]))
     if isinstance(risk, SmoothRisk):
         _check_hessian(risk, points[0], points[1] - points[0])
+    if isinstance(risk, BatchedRisk):
+        _check_batches(risk, points[0])
+    if isinstance(risk, MajorizedRisk):
+        _check_majorizer(risk, points)
+    if isinstance(risk, MinorizedRisk):
+        _check_minorant(risk, points)
 
 
 def _check_cut(risk: Risk, w: FloatArray) -> None:
@@ -138,6 +148,31 @@ def _check_hessian(risk: SmoothRisk, w: FloatArray, direction: FloatArray) -> No
     off = float(np.abs(mean - change).max())
     slack = 1e-4 * _size(float(np.abs(change).max())) + float(np.abs((hessians[0] - hessians[-1]) @ direction).max())
     assert off <= slack, f"hessian: H d differs from the change of the gradient by {off}"
+
+
+def _check_batches(risk: BatchedRisk, w: FloatArray) -> None:
+    """The batches of odd and even samples, weighted by their sizes, average to the risk."""
+    parts = [rows for rows in (np.arange(0, risk.n_samples, 2), np.arange(1, risk.n_samples, 2)) if rows.size]
+    value, mean = risk.value(w), sum(rows.size / risk.n_samples * risk.batch(rows).value(w) for rows in parts)
+    assert abs(mean - value) <= ROUNDING * _size(value), f"batch: the batches average to {mean} where R is {value}"
+
+
+def _check_majorizer(risk: MajorizedRisk, points: list[FloatArray]) -> None:
+    w, value = points[0], risk.value(points[0])
+    above = risk.majorizer(w)
+    assert above.is_convex, "majorizer: must be convex"
+    touch = above.value(w)
+    assert abs(touch - value) <= ROUNDING * _size(value), f"majorizer: must touch R at w; {touch} where R is {value}"
+    for v in points:
+        value, bound = risk.value(v), above.value(v)
+        assert bound >= value - ROUNDING * _size(value), f"majorizer: must lie above R; {bound} where R is {value}"
+
+
+def _check_minorant(risk: MinorizedRisk, points: list[FloatArray]) -> None:
+    assert risk.minorant.is_convex, "minorant: must be convex"
+    for v in points:
+        value, bound = risk.value(v), risk.minorant.value(v)
+        assert bound <= value + ROUNDING * _size(value), f"minorant: must lie below R; {bound} where R is {value}"
 
 
 def check_regularizer(reg: Regularizer, n_params: int, *, n_points: int = 10, random_state: int = 0) -> None:

@@ -1,7 +1,7 @@
 """How many threads work on an array.
 
-A BLAS call on a short vector wakes its threads for longer than it computes, so a run keeps BLAS to one thread and
-gives the threads back only for the large products that earn them.
+For a short vector, waking the threads of BLAS takes longer than the computation.  So a run limits BLAS to one thread,
+and uses all threads only for large products.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-WORTH_THREADS = 1000  # rows of a large matrix: from here they are divided among threads
-LARGE = 4_000_000  # entries: from here a matrix product earns its threads
+WORTH_THREADS = 1000  # from this number of rows on, they are divided among threads
+LARGE = 4_000_000  # entries: from this size on, a matrix product uses all threads
 
 
 @cache
@@ -35,26 +35,26 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def all_threads(size: int) -> AbstractContextManager[Any]:
-    """BLAS on the threads it had at first, for a product with ``size`` entries."""
+    """BLAS on its initial number of threads if the matrix of the product has many entries."""
     blas, n_threads = _blas()
     return blas.limit(limits=n_threads) if size >= LARGE and n_threads > 1 else nullcontext()
 
 
 @cache
 def _workers(process: int) -> ThreadPoolExecutor:
-    """Threads of this process; a forked one would wait for its parent's for ever."""
+    """The pool of this process: threads do not survive a fork, so a child makes its own."""
     return ThreadPoolExecutor(n_threads(), thread_name_prefix="undercut")
 
 
 def in_threads(work: Callable[[int], T], n: int) -> list[T]:
-    """``[work(0), ..., work(n - 1)]`` on as many threads as BLAS had at first; for work without the interpreter."""
+    """``[work(0), ..., work(n - 1)]`` on the initial threads of BLAS; for work that releases the interpreter."""
     if n == 1 or n_threads() == 1:
         return [work(i) for i in range(n)]
     return list(_workers(os.getpid()).map(work, range(n)))
 
 
 def n_threads() -> int:
-    """How many threads may work at once: as many as BLAS was given."""
+    """How many threads may work at once: the initial number of BLAS threads."""
     return _blas()[1]
 
 

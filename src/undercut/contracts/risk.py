@@ -198,7 +198,7 @@ class BatchedRisk(Risk, Protocol):
 
 @runtime_checkable
 class MajorizedRisk(Risk, Protocol):
-    """A risk that is convex plus concave, and can replace its concave part by a tangent.
+    """A risk with a convex majorizer: it is convex plus concave, and can replace its concave part by a tangent.
 
     >>> from undercut import FunctionRisk, L2, minimize
     >>> from undercut.solvers import ConvexConcave

@@ -1,4 +1,4 @@
-"""CoNLL column files: a token per line, its columns apart by white space, an empty line between sentences."""
+"""CoNLL column files: one token per line, columns separated by white space, an empty line between sentences."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from undercut.errors import DataError
 from undercut.io.svmlight import open_decompressed
 
-DOCUMENT = "-DOCSTART-"  # opens a document in CoNLL-2003 files; no token
+DOCUMENT = "-DOCSTART-"  # marks the start of a document in CoNLL-2003 files; not a token
 BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space
 _BOM = b"\xef\xbb\xbf"
 
 
 class ConllData(NamedTuple):
-    """The tokens of all sentences end to end, one list per column, and how many of them each sentence has."""
+    """The tokens of all sentences, concatenated, one list per column, and the number of tokens of each sentence."""
 
     columns: tuple[list[str], ...]
     lengths: NDArray[np.int64]
 
     def sentences(self, column: int) -> list[list[str]]:
-        """One column, apart by sentence."""
+        """One column, one list per sentence."""
         ends = np.cumsum(self.lengths).tolist()
         tokens = self.columns[column]
         return [tokens[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)]
@@ -106,7 +106,7 @@ def _lines(name: str) -> Iterator[str]:
         raise DataError(f"{name}:{line}: must be UTF-8 text; got byte {byte:#x}: convert the file") from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk's fault, not the data's
+            raise  # an error of the disk, not of the data
         raise DataError(
-            f"{name}: compressed data must be complete and undamaged; got {error}; fetch it again"
+            f"{name}: compressed data must be complete and undamaged; got {error}; download it again"
         ) from error

@@ -23,7 +23,7 @@ N_PIXELS = 128
 
 
 class OcrWords(NamedTuple):
-    """Letters of all words end to end."""
+    """The letters of all words, concatenated."""
 
     X: FloatArray  # 16 x 8 pixels, row by row
     y: NDArray[np.str_]  # one letter each
@@ -63,7 +63,7 @@ def load_ocr(path: str | os.PathLike[str]) -> OcrWords:
     """
     name = os.fsdecode(path)
     pixels, letters, folds, lengths = bytearray(), list[str](), list[int](), list[int]()
-    last: _Letter | None = None  # of a word that goes on
+    last: _Letter | None = None  # the last letter, if its word continues
     line = 0
     for line, text in enumerate(_lines(name), start=1):
         where = f"{name}:{line}"
@@ -80,7 +80,9 @@ def load_ocr(path: str | os.PathLike[str]) -> OcrWords:
     if not letters:
         raise DataError(f"{name}: holds no letter")
     if last is not None:
-        raise DataError(f"{name}:{line}: the last word must end with next_id -1; got {last.next_id}: the file is cut")
+        raise DataError(
+            f"{name}:{line}: the last word must end with next_id -1; got {last.next_id}: the file is truncated"
+        )
     X = (np.frombuffer(pixels, np.uint8).reshape(-1, N_PIXELS) - ord("0")).astype(np.float64)
     return OcrWords(X, np.array(letters), np.array(lengths, np.int64), np.array(folds, np.int64))
 
@@ -94,7 +96,7 @@ def _lines(name: str) -> Iterator[str]:
                 f"{name}: must be ASCII text, plain or compressed; got byte {error.object[error.start]:#x}"
             ) from error
         except (EOFError, zlib.error) as error:
-            raise DataError(f"{name}: compressed data must be complete; got {error}: fetch it again") from error
+            raise DataError(f"{name}: compressed data must be complete; got {error}: download it again") from error
 
 
 def _letter(where: str, text: str) -> _Letter:
@@ -118,7 +120,7 @@ def _letter(where: str, text: str) -> _Letter:
 
 
 def _check_follows(where: str, last: _Letter, at: _Letter) -> None:
-    """A letter within a word is the one that the last line announced."""
+    """Check that a letter continues the word of the last line."""
     if at.id != last.next_id:
         raise DataError(f"{where}: id must be the next_id of the line before, {last.next_id}; got {at.id}")
     if (at.word_id, at.fold) != (last.word_id, last.fold):

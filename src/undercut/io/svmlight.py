@@ -29,7 +29,7 @@ from undercut._jit import svmlight as kernel
 from undercut._jit.svmlight import Rows, Rules
 from undercut.errors import DataError, ParameterError
 
-BLOCK_BYTES = 4 << 20  # how much text is read at a time; a longer line makes its block grow
+BLOCK_BYTES = 4 << 20  # text read at a time; a block grows if a line is longer
 MAX_INDEX = 2**31 - 1
 MAX_DOUBLE = sys.float_info.max
 _TOKEN = re.compile(rb"[^ \t\r\n#]*")
@@ -98,8 +98,8 @@ def iter_svmlight(
 ) -> Iterator[SvmlightData]:
     """Read a file `chunk_rows` samples at a time (fewer in the last chunk), in memory bounded by the chunk.
 
-    As `load_svmlight`, save that one pass cannot know what comes later: index 0 is refused unless `zero_based`, and
-    without `n_features` all chunks have the width of the first, and a larger index is refused.
+    Like `load_svmlight`, except for what a single pass cannot know: index 0 is refused unless `zero_based`, and without
+    `n_features` all chunks have the width of the first, and a larger index is refused.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -144,12 +144,12 @@ def _assemble(rows: list[Rows], base: int, n_features: int | None) -> SvmlightDa
     np.cumsum(sizes, out=indptr[1:], dtype=index_dtype)
     indices -= base
     X = csr_matrix((values, indices.astype(index_dtype, copy=False), indptr), shape=(y.size, width))
-    X.has_canonical_format = True  # the parser has seen the indices increase
+    X.has_canonical_format = True  # the parser has checked that indices increase
     return SvmlightData(X, y, qid if qid.size else None)
 
 
 class _Reader:
-    """Turns a file into rows, block by block, and knows its place in the file when a line is malformed.
+    """Parses a file block by block, and knows the line number for errors.
 
     Indices are left as written: `first` is the smallest admitted one, `base` the one that `n_features` counts from.
     """
@@ -235,7 +235,7 @@ class _Reader:
         elif code == kernel.BAD_QID:
             why = f"qid must be an integer of at most 18 digits; got {_show(_token(raw, pos))}"
         elif code == kernel.MIXED_QID:
-            why = f"qid must stand on every line or on none; got a line {'without' if self._has_qid else 'with'} it"
+            why = f"qid must be on every line or on none; got a line {'without' if self._has_qid else 'with'} it"
         elif code == kernel.BAD_ORDER:
             before = raw[raw.rfind(b"\n", 0, pos) + 1 : pos].split()[-1].decode()
             why = f"feature indices must increase within a line; got {_show(_token(raw, pos))} after {_show(before)}"
@@ -245,12 +245,12 @@ class _Reader:
 
 
 def _head(array: Any, n: int) -> Any:
-    """The first `n` entries, not keeping the others alive."""
+    """The first `n` entries, copied so that the others can be freed."""
     return array if n == array.size else array[:n].copy()
 
 
 class _Block:
-    """Some whole lines of text, how far they are parsed, and room for whatever they can hold."""
+    """Whole lines of text, how far they are parsed, and output arrays large enough for all of them."""
 
     def __init__(self, raw: bytearray, end: int) -> None:
         self.raw = raw
@@ -286,7 +286,7 @@ def _why_label(token: str) -> str:
     if "," in token:
         return f"label must be a single number; got {_show(token)}; multi-label files are not supported"
     if ":" in token:
-        return f"label must be a number; got {_show(token)}; begin every line with its label"
+        return f"label must be a number; got {_show(token)}; start every line with its label"
     return _why_number("label", token, MAX_DOUBLE)
 
 
@@ -295,7 +295,7 @@ def _why_feature(token: str, rules: Rules, base: int, reason: str) -> str:
     if not colon:
         return f"feature must be written index:value; got {_show(token)}"
     if index == "qid":
-        return f"qid must stand once, right after the label; got {_show(token)}"
+        return f"qid must occur once, right after the label; got {_show(token)}"
     if not (index.isascii() and index.isdigit()):
         return f"feature index must be an integer >= {rules.min_index}; got {_show(index)}"
     if len(index) > 18 or int(index) > MAX_INDEX:
@@ -345,7 +345,7 @@ def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
 
 @contextmanager
 def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open a file for reading, decompressed as its first bytes tell, or else the end of its name."""
+    """Open a file for reading, decompressed according to its first bytes or its suffix."""
     with open(name, "rb") as file:
         head, suffix = file.peek(6), os.path.splitext(name)[1].lower()
         by_magic = (opener for magic, opener in _MAGIC.items() if head.startswith(magic))
@@ -362,7 +362,7 @@ def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:
         return stream.readinto(buffer)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk's fault, not the data's
+            raise  # an error of the disk, not of the data
         raise DataError(
-            f"{name}: compressed data must be complete and undamaged; got {error}; fetch it again"
+            f"{name}: compressed data must be complete and undamaged; got {error}; download it again"
         ) from error

@@ -1,4 +1,4 @@
-"""Sequences end to end, and where the scores of their labels lie in one vector.
+"""Concatenated sequences, and the layout of the scores of their labels in one vector.
 
 scores = [emissions (tokens x K), transitions (K x K), start (K), end (K)]
 """
@@ -19,11 +19,11 @@ from undercut.maps.emissions import Emissions
 from undercut.threads import in_threads
 from undercut.types import Array, FloatArray
 
-BLOCK_TOKENS = 2048  # tokens that one thread takes at a time; fixed, so that sums do not depend on the machine
+BLOCK_TOKENS = 2048  # tokens per block of work; fixed, so that sums do not depend on the number of threads
 
 
 class Potentials(NamedTuple):
-    """What a labeling's score is made of, or derivatives with respect to it."""
+    """The terms of the score of a labeling, or derivatives with respect to them."""
 
     emissions: FloatArray  # token by label
     transitions: FloatArray  # label by next label
@@ -49,13 +49,13 @@ class Chains:
         return np.flatnonzero(inside)
 
     def _blocks(self) -> list[tuple[int, int]]:
-        """The first and last sequence of every block: as few as make ``BLOCK_TOKENS``, or the rest."""
+        """The first and last sequence of every block: the fewest with ``BLOCK_TOKENS`` tokens, or the rest."""
         numbers = self.offsets[:-1] // BLOCK_TOKENS
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), self.n_chains]
         return list(pairwise(edges))
 
     def split(self, scores: FloatArray) -> Potentials:
-        """The parts of a vector of scores, which they share."""
+        """The parts of a vector of scores, as views."""
         K, T = self.n_labels, self.n_tokens
         emissions, transitions, start, end = np.split(scores, np.cumsum([T * K, K * K, K]))
         return Potentials(emissions.reshape(T, K), transitions.reshape(K, K), start, end)
@@ -71,7 +71,7 @@ class Chains:
         return np.repeat(self.offsets[rows] - before, lengths) + np.arange(int(lengths.sum()))
 
     def decode(self, scores: FloatArray) -> NDArray[np.int64]:
-        """The best labeling of every sequence, end to end."""
+        """The best labeling of every sequence, concatenated."""
         labels = np.empty(self.n_tokens, np.int64)
         self._run(chain.best_paths, scores, labels)
         return labels
@@ -88,7 +88,7 @@ class Chains:
 
 
 class ChainWeights(NamedTuple):
-    """What the parameters of a chain model mean; zeros for those that it does not have."""
+    """The parameters of a chain model by name; zeros for those that it does not have."""
 
     emissions: FloatArray  # label by feature
     transitions: FloatArray  # label by next label
@@ -98,7 +98,7 @@ class ChainWeights(NamedTuple):
 
 
 class ChainMask(NamedTuple):
-    """Which weights of a chain there are."""
+    """Which weights a chain model has."""
 
     transitions: Array
     start: Array
@@ -111,7 +111,7 @@ class ChainMask(NamedTuple):
         return cls(np.ones((n_labels, n_labels), bool), *(np.full(n_labels, has) for has in (start, end, bias)))
 
     def seen(self, y: Array, counts: Array, chains: Chains) -> ChainMask:
-        """Those of them that a true labeling has, over the tokens that count."""
+        """Those of them that occur in the true labelings of the selected tokens."""
         later = chains.later[counts[chains.later]]
         transitions, ends = np.zeros_like(self.transitions), np.zeros((3, chains.n_labels), bool)
         transitions[y[later - 1], y[later]] = True
@@ -123,7 +123,7 @@ class ChainMask(NamedTuple):
 class ChainDesign(Design):
     """All scores as a linear map of ``w = [emissions, transitions (K x K), start (K), end (K), bias (K)]``.
 
-    ``has`` tells which of the weights of the chain there are; the others are zero.
+    ``has`` tells which weights are parameters; the others are zero.
     """
 
     def __init__(self, emissions: Emissions, chains: Chains, has: ChainMask) -> None:
@@ -143,7 +143,7 @@ class ChainDesign(Design):
         return parts[:K], parts[K], parts[K + 1], parts[K + 2]
 
     def pack(self, weights: ChainWeights) -> FloatArray:
-        """The w of named parts; what the model does not have is left out."""
+        """The w of named parts, without those that the model does not have."""
         return self._joined(self.emissions.pack(weights.emissions), *weights[1:])
 
     def _joined(self, emissions: FloatArray, *chain: FloatArray) -> FloatArray:
@@ -153,7 +153,7 @@ class ChainDesign(Design):
     def matvec(self, w: FloatArray) -> FloatArray:
         scores = np.empty(self.shape[0])
         parts, (transitions, start, end, bias) = self.chains.split(scores), self._chain(w)
-        with np.errstate(over="ignore", invalid="ignore"):  # the risk says where its value is infinite
+        with np.errstate(over="ignore", invalid="ignore"):  # the value of the risk is infinite then
             self.emissions.fill(w[: self.emissions.n_params], parts.emissions)
             if bias.any():
                 np.add(parts.emissions, bias, out=parts.emissions)

@@ -66,7 +66,7 @@ class AllPairs(Emissions):
 
 
 class SomePairs(Emissions):
-    """The pairs of a list, feature by feature: ``W[labels[p], features[p]] = w[p]``, and all else is zero."""
+    """The pairs of a list, feature by feature: ``W[labels[p], features[p]] = w[p]``, and all other entries are zero."""
 
     def __init__(self, X: Any, n_labels: int, features: Array, labels: Array) -> None:
         self.X, self.n_labels, self.features, self.labels = X, n_labels, features, labels
@@ -76,7 +76,7 @@ class SomePairs(Emissions):
         self._parts = self._equal_parts()
 
     def _equal_parts(self) -> list[tuple[int, int]]:
-        """Ranges of features, one per thread, with as many products each."""
+        """Ranges of features, one per thread, with about equally many products each."""
         counts = np.bincount(self.X.indices, minlength=self.X.shape[1])
         work = np.concatenate([[0], np.cumsum(counts * np.diff(self.starts))])
         edges = np.searchsorted(work, np.linspace(0, work[-1], n_threads() + 1)[1:-1]).tolist()
@@ -108,7 +108,7 @@ class SomePairs(Emissions):
 
 
 def seen_pairs(X: Any, y: Array, counts: Array, n_labels: int) -> SomePairs:
-    """The pairs of a feature that is not zero and the label of its token, over the tokens that count."""
+    """The pairs of a feature that is not zero and the label of its token, over the selected tokens."""
     X = cast(SparseDesign, as_matrix(sp.csr_array(X))).X
     entries = np.repeat(counts, np.diff(X.indptr)) & (X.data != 0)
     codes = X.indices[entries].astype(np.int64) * n_labels + np.repeat(y, np.diff(X.indptr))[entries]

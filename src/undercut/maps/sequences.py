@@ -1,4 +1,4 @@
-"""Sequences as users have them: a list with one array per sequence, or one matrix with lengths."""
+"""Sequences in the forms that users have: a list with one array per sequence, or one matrix with lengths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sequences(NamedTuple):
 
 
 def stack_sequences(X: Any, lengths: Any = None) -> Sequences:
-    """Sequences end to end; ``DataError`` names the one that breaks a rule.
+    """The concatenated sequences; ``DataError`` names the one that breaks a rule.
 
     >>> stack_sequences([np.ones((2, 3)), np.zeros((1, 3))]).lengths
     array([2, 1])
@@ -41,7 +41,7 @@ def stack_sequences(X: Any, lengths: Any = None) -> Sequences:
 
 def _stacked(X: Any) -> Sequences:
     if sp.issparse(X) or getattr(X, "ndim", 1) == 2:
-        raise DataError(f"X must be a list of sequences; got one matrix of shape {X.shape}: say its `lengths`")
+        raise DataError(f"X must be a list of sequences; got one matrix of shape {X.shape}: pass its `lengths`")
     parts = [part.tocsr() if sp.issparse(part) else np.asarray(part) for part in X]
     if not parts:
         raise DataError("X must hold at least one sequence; got none")
@@ -79,7 +79,7 @@ def _checked(sequences: Sequences) -> Sequences:
 
 
 def place(row: int, lengths: NDArray[np.int64]) -> tuple[int, int]:
-    """The sequence of a row, and its place there."""
+    """The number of the sequence of a row, and the position in it."""
     ends = np.cumsum(lengths)
     s = int(np.searchsorted(ends, row, side="right"))
     return s, row - int(ends[s] - lengths[s])
@@ -111,7 +111,7 @@ def _listed(labels: Any, s: int | None = None) -> list[Any]:
 
 
 def label_codes(y: Any, lengths: NDArray[np.int64], *, flat: bool) -> NDArray[np.int64]:
-    """Labels that are the numbers 0, 1, ... themselves."""
+    """Labels given as the numbers 0, 1, ..., K - 1."""
     codes = np.asarray(stack_labels(y, lengths, flat=flat))
     if codes.dtype.kind not in "iu" or codes.ndim != 1 or (codes < 0).any():
         raise DataError(f"y must hold labels 0, 1, ..., K - 1; got {codes[:5]} ... of dtype {codes.dtype}")

@@ -1,7 +1,7 @@
-"""Features of tokens by templates: what stands at some offsets around a token, alone or together.
+"""Features of tokens by templates: strings at some offsets around a token, alone or combined.
 
 A template is a text like ``"word[-1] word[0]"``: views of tokens at offsets, all of which must lie in the sentence.
-Each different combination that a template meets in the data it is fitted on is a feature, worth 1 where it occurs.
+Each different combination in the data that a template is fitted on is a feature, with value 1 where it occurs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Affix:
 
 
 class View(NamedTuple):
-    """Something to be seen of a token: a column of the file, or a function of one."""
+    """A string for each token: a column of the file, or a function of one."""
 
     column: int
     function: Callable[[str], str] | None = None
@@ -84,11 +84,11 @@ class Part(NamedTuple):
 
 
 class TemplateFeatures:
-    """Templates, and the features they met where they were fitted; others are dropped.
+    """Templates, and the features found in the data they were fitted on; others are dropped.
 
     A template may also be the name of several, "window" or "spelling".  A view is one of ``columns``, the names of the
     file's first columns, or of the first column ``lower``, ``shape``, ``prefix1``, ``prefix2``, ..., ``suffix1``, ...;
-    a token shorter than an affix is its own.  Features that occur less than ``min_count`` times are left out.
+    a token shorter than an affix is used whole.  Features that occur less than ``min_count`` times are left out.
 
     >>> data = ConllData((["the", "dog", "the"], ["DT", "NN", "DT"]), np.array([2, 1]))
     >>> features = TemplateFeatures(["word[0]", "pos[-1] word[0]"])
@@ -115,7 +115,7 @@ class TemplateFeatures:
 
     @property
     def n_features(self) -> int:
-        """How many features were met."""
+        """The number of features found by ``fit``."""
         return sum(known.size for known in self._known)
 
     def fit(self, data: ConllData) -> TemplateFeatures:
@@ -136,7 +136,7 @@ class TemplateFeatures:
         return f"TemplateFeatures({self.templates!r}, {self.columns!r}, min_count={self.min_count})"
 
     def names(self) -> list[str]:
-        """What each feature means."""
+        """The template and the strings of each feature."""
         self._check_fitted()
         strings = {view: list(codes) for view, codes in self._codes.items()}
         names = []
@@ -151,11 +151,11 @@ class TemplateFeatures:
             raise DataError("TemplateFeatures must be fitted before they are used: call fit on the training data")
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The arguments of the constructor."""
         return {"templates": list(self.templates), "columns": list(self.columns), "min_count": self.min_count}
 
     def to_arrays(self) -> dict[str, Array]:
-        """What was fitted: the strings of all views as UTF-8, and the combinations that are features."""
+        """The fitted state: the strings of all views as UTF-8, and the combinations that are features."""
         encoded = [string.encode() for codes in self._codes.values() for string in codes]
         return {
             "view_sizes": np.array([len(codes) for codes in self._codes.values()], np.int64),
@@ -166,7 +166,7 @@ class TemplateFeatures:
         }
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Take in what ``to_arrays`` gave; ``ValueError`` unless it fits the templates."""
+        """Restore the state of ``to_arrays``; ``ValueError`` unless it fits the templates."""
         ends = np.cumsum(arrays["string_sizes"])
         if arrays["view_sizes"].size != len(self._views) or arrays["known_sizes"].size != len(self._parts):
             raise ValueError(f"strings of {arrays['view_sizes'].size} views do not fit the templates {self.templates}")
@@ -205,7 +205,8 @@ class TemplateFeatures:
         if name + size not in functions:
             known = [*self.columns, *functions, "prefix1", "suffix1", "..."]
             raise ParameterError(
-                f"a template looks at {', '.join(known)}; got {name + size!r}: name the columns so, or change it"
+                f"a template looks at {', '.join(known)}; got {name + size!r}: give a column that name, or change "
+                "the template"
             )
         return View(0, functions[name])
 
@@ -237,7 +238,7 @@ class TemplateFeatures:
             )
 
     def _combined(self, data: ConllData) -> list[Codes]:
-        """For each template the number of the combination at each token, -1 where there is none or it is unknown."""
+        """For each template the number of the combination at each token, -1 outside the sentence or if unknown."""
         self._check(data)
         numbers = {}
         for name, view in self._views.items():
@@ -258,7 +259,7 @@ class TemplateFeatures:
         return np.where(missing, -1, combined)
 
     def _matrix(self, combined: list[Codes]) -> sp.csr_matrix:
-        """Columns increase within a row, as those of a template follow those of the one before."""
+        """Columns increase within a row, because the templates have consecutive ranges of columns."""
         columns = np.full((combined[0].size, len(combined)), -1, np.int64)
         base = 0
         for k, (codes, known) in enumerate(zip(combined, self._known, strict=True)):
@@ -275,7 +276,7 @@ class TemplateFeatures:
 
 
 def _shifted(codes: Codes, offset: int, starts: Array, ends: Array) -> Codes:
-    """What stands ``offset`` tokens further on in the same sentence, -1 where it has ended."""
+    """The code ``offset`` tokens further on, -1 outside the sentence."""
     at = np.arange(codes.size) + offset
     inside = (at >= starts) & (at < ends)
     return np.where(inside, codes[np.clip(at, 0, codes.size - 1)], -1)

@@ -1,12 +1,12 @@
-"""What a performance measure answers about itself (Joachims 2005, "A support vector method for multivariate
+"""The contract of a performance measure (Joachims 2005, "A support vector method for multivariate
 performance measures").
 
 Delta is the loss of a whole labeling, not a sum over samples.  Its risk is a maximum over wrong labelings of linear
 functions of the scores s, so it is convex; it bounds Delta at the predicted labeling from above, and Delta at the best
-labeling from below.  In all measures the scores are scaled alike: the dearest single mistake asks for a margin of one.
+labeling from below.  All measures scale the scores alike: the most expensive single mistake requires a margin of one.
 
-The price of convexity: where the positives are so noisy that no w lifts their average above that of as many best
-negatives (the k best for the top k), F-beta, break-even and top k have a risk of 1 at least, and w = 0 minimizes it.
+A limitation of these convex bounds: where no w lifts the average positive score above that of equally many best
+negatives (the k best for the top k), the risk of F-beta, break-even and top k is at least 1, and w = 0 minimizes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from undercut.types import FloatArray
 
 
 class Ranked(NamedTuple):
-    """The scores of both classes, each descending, with their sums from the end where mistakes are cheapest."""
+    """The scores of both classes, each descending, with the sums of the scores that mistakes change."""
 
     positives: FloatArray
     negatives: FloatArray
@@ -57,14 +57,14 @@ class Violation(NamedTuple):
 
 
 class Measure(ABC):
-    """A loss Delta of the labels of all samples together; what is reported is ``1 - Delta``."""
+    """A loss Delta of the labels of all samples together; estimators report ``1 - Delta``."""
 
     sees_intercept: ClassVar[bool]  # whether adding a number to all scores changes the risk
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the registry calls it."""
+        """Its name in the registry."""
 
     @abstractmethod
     def check(self, n_positive: int, n_negative: int) -> None:
@@ -72,7 +72,7 @@ class Measure(ABC):
 
     @abstractmethod
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
-        """Delta of what the scores predict, for labels y of -1 and +1."""
+        """Delta of the prediction by these scores, for labels y of -1 and +1."""
 
     @abstractmethod
     def violate(self, ranked: Ranked) -> Violation:
@@ -84,7 +84,7 @@ class Measure(ABC):
 
     @abstractmethod
     def cutoff(self, ranked: Ranked) -> float:
-        """The score above which a sample is called positive, where the measure itself leaves that open."""
+        """The score above which a sample is called positive, where the measure does not define it."""
 
 
 def counts(y: FloatArray) -> tuple[int, int]:
@@ -94,6 +94,6 @@ def counts(y: FloatArray) -> tuple[int, int]:
 
 
 def midway(descending: FloatArray, count: int) -> float:
-    """A cutoff below the first ``count`` scores and above the others, where no tie forbids it."""
+    """A cutoff below the first ``count`` scores and above the others, unless they are tied."""
     padded = np.concatenate([[descending[0] + 1.0], descending, [descending[-1] - 1.0]])
     return 0.5 * float(padded[count] + padded[count + 1])

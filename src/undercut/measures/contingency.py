@@ -2,9 +2,9 @@
 
     R(s) = max over labelings z of  Delta(y, z) + price sum_i (z_i - y_i) / 2  s_i
 
-with price the loss of the dearest single mistake.  Joachims (2005, Algorithm 2): of all labelings with the same table
-the most violated one misses the positives of lowest score and takes in the negatives of highest score.  So after one
-sort a table stands for its labeling, and the search is for the table.
+with price the loss of the most expensive single mistake.  Joachims (2005, Algorithm 2): of all labelings with the same
+table the most violated one misses the positives of lowest score and accepts the negatives of highest score.  So after
+one sort the search is over tables instead of labelings.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ThresholdMeasure(Measure):
         """The table of the most violated labeling."""
 
     def price(self, n_positive: int, n_negative: int) -> float:
-        """What the dearest single mistake costs; 1/n where it costs nothing."""
+        """The loss of the most expensive single mistake; 1/n if that is zero."""
         missed = self._loss_of(n_positive, n_negative, Table(n_positive - 1, 0)) if n_positive else 0.0
         alarm = self._loss_of(n_positive, n_negative, Table(n_positive, 1)) if n_negative else 0.0
-        dearest = max(missed, alarm) - self.least(n_positive, n_negative)
-        return dearest if dearest > 0.0 else 1.0 / (n_positive + n_negative)
+        largest = max(missed, alarm) - self.least(n_positive, n_negative)
+        return largest if largest > 0.0 else 1.0 / (n_positive + n_negative)
 
     def value(self, ranked: Ranked, table: Table) -> float:
         """The linear function of a table's most violated labeling, at the scores."""
@@ -132,7 +132,7 @@ class FBeta(ThresholdMeasure):
 class BalancedError(ThresholdMeasure):
     """``Delta = (fn / P + fp / N) / 2``, the mean of both classes' error rates; needs both classes.
 
-    Every sample errs by itself, so one search per class finds the most violated labeling.
+    The loss is a sum over samples, so one search per class finds the most violated labeling.
 
     >>> BalancedError().label_loss(np.array([1.0, 1.0, -1.0]), np.array([2.0, -1.0, -0.5]))
     0.25
@@ -162,11 +162,11 @@ class BalancedError(ThresholdMeasure):
 
 @dataclass(frozen=True)
 class ContingencyMeasure(ThresholdMeasure):
-    """``Delta = fun(tp, fp, fn, tn)``, a function of one's own; smaller is better, 0 for no mistake is usual.
+    """``Delta = fun(tp, fp, fn, tn)``, a function of the user's; smaller is better, and usually 0 without mistakes.
 
-    ``fun`` gets four arrays of floats that broadcast against one another and works elementwise.  Nothing is known about
-    it, so all (P + 1)(N + 1) tables are tried at every evaluation, in blocks: memory stays linear in the samples, time
-    does not.  With the share of errors it is the mean hinge loss:
+    ``fun`` gets four arrays of floats that broadcast against one another and works elementwise.  All
+    (P + 1)(N + 1) tables are tried at every evaluation, in blocks: memory is linear in the number of samples, time is
+    quadratic.  With the share of errors it is the mean hinge loss:
 
     >>> from undercut import Hinge, LinearRisk, MultivariateRisk
     >>> X, y, w = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.3, -0.4])
@@ -180,7 +180,7 @@ class ContingencyMeasure(ThresholdMeasure):
     @property
     @override
     def name(self) -> str:
-        raise CapabilityError("a measure of one's own has no name: pass the object itself, and do not save it")
+        raise CapabilityError("a ContingencyMeasure has no name: pass the object; a model with it cannot be saved")
 
     @override
     def check(self, n_positive: int, n_negative: int) -> None:

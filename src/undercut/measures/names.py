@@ -1,4 +1,4 @@
-"""The one registry of measures by name."""
+"""The registry of measures by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures of an order of the samples: what stands at its top, and how many pairs it inverts."""
+"""Measures of the order of the samples: precision at its top, and the number of inverted pairs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class TopMeasure(Measure):
     them repair the labeling, and price is what one of them gains.  For k = P this is Joachims' risk over the labelings
     with k positives.  For k < P his does not bound Delta, as the true labeling is not among those; the mean over fn is
     the remedy of Kar, Narasimhan and Jain (2015, "Surrogate functions for maximizing precision at the top"), and for
-    k > P the mean over fp is its mirror image.  Tied scores share the places they compete for, as if drawn by lot.
+    k > P the mean over fp is its mirror image.  Tied scores share their places, as in the mean over random orders.
 
-    A convex bound cannot choose which positives to push to the top.  Where k is much smaller than P and w = 0 comes
-    out, as no w lifts the average positive above the k best negatives, ``BreakEven`` or ``RocArea`` rank better.
+    A convex bound cannot choose which positives to rank first.  Where k is much smaller than P and no w lifts the
+    average positive above the k best negatives, the optimum is w = 0; use ``BreakEven`` or ``RocArea`` instead.
     """
 
     sees_intercept = False
@@ -45,7 +45,9 @@ class TopMeasure(Measure):
         if n_positive == 0:
             raise DataError(f"{self.name} needs at least one positive sample; got none among {n_negative}")
         if self.size(n_positive) > n_positive + n_negative:
-            raise DataError(f"{self.name} needs that many samples; got {n_positive + n_negative}")
+            raise DataError(
+                f"{self.name} needs at least {self.size(n_positive)} samples; got {n_positive + n_negative}"
+            )
 
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:

@@ -18,7 +18,7 @@ from undercut.regularizers.separable import Numbers, SeparableRegularizer, Terms
 class Boxed(SeparableRegularizer):
     """``reg(w)`` where ``lower <= w <= upper``, else infinity, for a separable ``reg``: L2, L1 or ElasticNet.
 
-    A bound is a number for all parameters or an array with one for each; infinity is no bound.
+    A bound is a number for all parameters or an array with one for each; infinity means no bound.
 
     >>> reg = Boxed(L2(1.0), lower=0.0)
     >>> reg.conjugate_argmax(np.array([2.0, -2.0])).tolist(), reg.value(np.array([-1.0, 0.0]))
@@ -32,7 +32,7 @@ class Boxed(SeparableRegularizer):
     def __post_init__(self) -> None:
         if not isinstance(self.reg, (L2, SeparableRegularizer)):
             raise CapabilityError(
-                f"bounds need a separable regularizer, and {type(self.reg).__name__} is none: use L2, L1 or ElasticNet"
+                f"bounds need a separable regularizer such as L2, L1 or ElasticNet; got {type(self.reg).__name__}"
             )
         for name in ("lower", "upper"):
             given = np.asarray(getattr(self, name), dtype=np.float64)

@@ -13,7 +13,7 @@ from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import DataError, require
 from undercut.types import FloatArray
 
-ON_SIMPLEX = 1e-9  # how far from one the sum of w may be, for rounding
+ON_SIMPLEX = 1e-9  # how far from one rounding may move the sum of w
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Entropy(DifferentiableRegularizer):
     """``lam sum_j w_j log(w_j / prior_j)`` where ``w >= 0`` and ``sum w = 1``, else infinity.
 
     Its dual is ``lam log sum_j prior_j exp(z_j / lam)``, attained at the softmax (Smola et al. 2007, Sec. 3.3).  The
-    prior is scaled to sum to one, and uniform if there is none.
+    prior is scaled to sum to one, uniform by default.
 
     >>> reg = Entropy(0.5, prior=[0.5, 0.5])
     >>> reg.value(np.array([0.5, 0.5])), reg.conjugate_argmax(np.zeros(2)).tolist(), reg.value(np.array([1.0, 1.0]))
@@ -57,7 +57,7 @@ class Entropy(DifferentiableRegularizer):
 
     @override
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Up to a constant, which the simplex does not see; very small where w is zero."""
+        """Up to a constant, which has no effect on the simplex; a large negative number where w is zero."""
         slope: FloatArray = self.lam * (np.log(np.maximum(w, 1e-300)) - self._log_prior(w))
         return slope
 

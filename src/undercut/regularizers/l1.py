@@ -1,4 +1,4 @@
-"""The penalty that leaves most parameters at zero."""
+"""The L1 penalty: most parameters are zero at the optimum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undercut.regularizers.separable import SeparableRegularizer, Terms
 class L1(SeparableRegularizer):
     """``lam |w|_1``; its dual is 0 where ``|z|_inf <= lam`` and infinite elsewhere.
 
-    Not strongly convex, so the risk must be bounded from below, and the bound must be known.
+    It is not strongly convex, so the risk needs a finite ``lower_bound``.
 
     >>> import numpy as np
     >>> reg = L1(0.5)

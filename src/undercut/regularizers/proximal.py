@@ -1,4 +1,4 @@
-"""A regularizer that keeps near a point and is tilted: what a scenario of progressive hedging is given."""
+"""A regularizer plus a linear and a proximal term: the problem of one scenario in progressive hedging."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from undercut.types import FloatArray
 
 
 class Proximal(NamedTuple):
-    """``reg(w) + <tilt, w> + tau/2 |w - center|^2``, which is again an ``L2`` up to a constant.
+    """``reg(w) + <tilt, w> + tau/2 |w - center|^2``, an ``L2`` up to a constant.
 
     >>> Proximal.of(L2(1.0), center=np.array([2.0]), tau=1.0, tilt=np.array([0.0]))
     Proximal(reg=L2(lam=1.0, center=array([1.]), weights=array([1.41421356])), constant=1.0)
@@ -28,7 +28,7 @@ class Proximal(NamedTuple):
         """Complete the square."""
         require(0.0 <= tau < math.inf, "`tau` must be non-negative and finite", tau)
         if not isinstance(reg, L2):
-            raise CapabilityError(f"a proximal term leaves only L2 what it is; got {type(reg).__name__}")
+            raise CapabilityError(f"a proximal term needs an L2 regularizer; got {type(reg).__name__}")
         own = reg.lam * (np.ones_like(center) if reg.weights is None else reg.weights**2)
         pull = 0.0 if reg.center is None else own * reg.center
         total = own + tau

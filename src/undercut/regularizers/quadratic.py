@@ -19,7 +19,7 @@ from undercut.errors import DataError, ParameterError, require
 from undercut.types import FloatArray
 
 SYMMETRIC = 1e-12  # how far from its transpose B may be, relative
-DENSE_EIGENVALUES = 64  # up to here Lanczos would be no cheaper
+DENSE_EIGENVALUES = 64  # up to this size a dense solver is as fast as Lanczos
 
 
 @dataclass(frozen=True, eq=False)

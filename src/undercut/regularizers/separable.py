@@ -30,8 +30,8 @@ class SeparableRegularizer(ProximalRegularizer):
 
         w_j = clip(soft(z_j + l2_j center_j, l1_j) / l2_j,  lower_j, upper_j)
 
-    so that w_j is exactly zero, not merely small, wherever ``|z_j + l2_j center_j| <= l1_j``.  Without squares it is
-    attained at zero for ``|z_j| <= l1_j`` and at a bound beyond, where ``reg*`` is infinite if that bound is.
+    so w_j is exactly zero wherever ``|z_j + l2_j center_j| <= l1_j``.  Without squares it is
+    attained at zero for ``|z_j| <= l1_j`` and else at a bound; ``reg*`` is infinite if that bound is.
     """
 
     @property

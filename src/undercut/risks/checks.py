@@ -1,4 +1,4 @@
-"""What every risk made of samples asks of its targets and weights."""
+"""Checks of targets and weights that all risks over samples share."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def normalized_weights(sample_weight: Any, n: int) -> FloatArray:
         raise DataError(f"sample_weight must be finite and non-negative; got a minimum of {weight.min()}")
     if not weight.any():
         raise DataError("sample_weight must have a positive sum; got only zeros")
-    weight = weight / weight.max()  # so that the sum cannot overflow
+    weight = weight / weight.max()  # so that the sum does not overflow
     return np.asarray(weight / weight.sum())

@@ -27,7 +27,9 @@ class DifferenceRisk(MajorizedRisk):
 
     def __init__(self, convex: Risk, subtracted: Risk, *, lower_bound: float = -math.inf) -> None:
         if not (convex.is_convex and subtracted.is_convex):
-            raise CapabilityError("both parts of a DifferenceRisk must be convex: that is what makes it one")
+            raise CapabilityError(
+                "both parts of a DifferenceRisk must be convex: split R into convex parts, or use NonconvexBundle on R"
+            )
         if convex.n_params != subtracted.n_params:
             raise DataError(f"both parts must have the same n_params; got {convex.n_params} and {subtracted.n_params}")
         self.convex, self.subtracted = convex, subtracted

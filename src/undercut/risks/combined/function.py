@@ -15,8 +15,8 @@ from undercut.types import FloatArray
 class FunctionRisk:
     """``fun(w) -> (value, subgradient)`` as a risk.
 
-    ``lower_bound`` is any number known to lie below the function, ``convex=False`` says that its tangents may cut
-    through it.
+    ``lower_bound`` is any number known to lie below the function, with ``convex=False`` its tangents may lie
+    above it.
 
     >>> from undercut import L2, minimize
     >>> risk = FunctionRisk(lambda w: (abs(w - 1.0).sum(), np.sign(w - 1.0)), n_params=3, lower_bound=0.0)
@@ -42,7 +42,7 @@ class FunctionRisk:
         return self._evaluate(w)[0]
 
     def _evaluate(self, w: FloatArray) -> tuple[float, FloatArray]:
-        returned = self.fun(w.copy())  # which may do with it what it likes
+        returned = self.fun(w.copy())  # a copy, because fun may modify it
         try:
             value, gradient = returned
             return float(value), np.array(gradient, dtype=np.float64)
@@ -53,5 +53,5 @@ class FunctionRisk:
         value, a = self._evaluate(w)
         if a.shape != (self.n_params,):
             raise DataError(f"fun must return a subgradient of shape ({self.n_params},); got {a.shape}")
-        with np.errstate(over="ignore", invalid="ignore"):  # the plane says so
+        with np.errstate(over="ignore", invalid="ignore"):  # Cut raises NonfiniteError
             return Cut(a, value - float(a @ w), value)

@@ -1,4 +1,4 @@
-"""A risk that is tilted and kept near a point: what a scenario of progressive hedging is given."""
+"""A risk plus a linear and a proximal term: the problem of one scenario in progressive hedging."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     R(w)      = max over labelings of  Delta(y, z) + <slopes(z), X w>
     min_b ... = the same of X w + b, for measures that see the intercept
 
-The measures know Delta, the slopes and how the maximum is found in sorted scores; see ``undercut.measures``.
+``undercut.measures`` defines Delta, the slopes and the search for the maximum in sorted scores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from undercut.risks.checks import real_targets
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
 
-EXACT = 1e-15  # of the numbers added up: heights that differ by less are equal
+EXACT = 1e-15  # relative to the terms of the sum: heights that differ by less are equal
 
 
 class MostViolated(ScoreFunction):
@@ -60,9 +60,9 @@ class _Piece(NamedTuple):
 class FreeThreshold(MostViolated):
     """``phi(s) = min_b max over labelings of  Delta(y, z) + price sum_i (z_i - y_i) / 2 (s_i + b)``.
 
-    A shift of all scores keeps their order, so b costs no further sort.  As a function of b every labeling is a line;
-    where a falling and a rising one meet, either nothing is above, and b is found, or the line that is takes the place
-    of one of them.  Mixed so that the slopes sum to zero, the two make a plane that b has left.
+    A shift of all scores keeps their order, so b needs no further sort.  As a function of b every labeling is a line.
+    Where a decreasing and an increasing one intersect, either no line lies above, and b is optimal, or the one above
+    replaces one of them.  The convex combination of both with slopes that sum to zero is a plane without b.
     """
 
     measure: ThresholdMeasure
@@ -81,7 +81,7 @@ class FreeThreshold(MostViolated):
             return Evaluation(value, self._scattered(orders, positives, negatives), b)
 
     def _meet(self, ranked: Ranked) -> tuple[float, float, _Piece, _Piece]:
-        """The best b, the value there, and the two lines that meet in it, or one level line twice."""
+        """The best b, the value there, and the two lines that intersect there, or one constant line twice."""
         n_positive, n_negative = ranked.sizes
         falling, rising = self._piece(ranked, Table(0, 0)), self._piece(ranked, Table(n_positive, n_negative))
         while True:
@@ -108,9 +108,9 @@ class FreeThreshold(MostViolated):
 class MultivariateRisk(ScoreRisk):
     """``R(w)`` of a measure, for labels y of -1 and +1; ``measure`` is an object or a name such as "f1".
 
-    R is convex, bounds ``measure.label_loss(y, X w)`` from above, and is never below the loss of the best labeling.
-    With ``fit_intercept`` it is ``min_b R(w, b)``, the intercept not penalized and exact.  Measures of a ranking do not
-    see an intercept; then ``intercept(w)`` is chosen by the training scores: below the k-th for the top k, where the
+    R is convex, an upper bound of ``measure.label_loss(y, X w)``, and at least the loss of the best labeling.
+    With ``fit_intercept`` it is ``min_b R(w, b)``, the intercept not penalized and exact.  Measures of a ranking do
+    not depend on it; then ``intercept(w)`` is chosen by the training scores: below the k-th for the top k, where the
     ROC curve is farthest above the diagonal for its area.
 
     >>> risk = MultivariateRisk(np.eye(3), np.array([1.0, -1.0, 1.0]), "f1")

@@ -3,8 +3,8 @@
     R(w) = min_b  sum_i weight_i sum_k max(0, 1 - z_ik (s_i - b_k)),       z_ik = +1 if y_i > g_k, else -1
 
 for grades ``g_1 < ... < g_G`` and thresholds ``b_1 ... b_{G-1}``.  Every sample meets all thresholds (Chu and Keerthi
-2005), so they need no constraint to come out in order, and each is the intercept of a hinge risk of its own:
-grades above it against the others.
+2005), so the optimal thresholds are in order without a constraint, and each is the intercept of a separate hinge
+risk: grades above it against the others.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class AllThresholds(ScoreFunction):
         return np.array([-self._threshold(k).intercept(scores) for k in range(self.grades.size - 1)])
 
     def _threshold(self, k: int) -> FreePiecewise:
-        """Built anew for every evaluation: to keep all would take memory for every pair of sample and threshold."""
+        """Made at every evaluation: keeping all would take memory for every pair of sample and threshold."""
         return FreePiecewise(Hinge(), np.where(self.y > self.grades[k], 1.0, -1.0), self.weight)
 
 
 class OrdinalRisk(ScoreRisk):
-    """The all-threshold hinge, minimized over the thresholds: they are read off with ``thresholds(w)``.
+    """The all-threshold hinge, minimized over the thresholds: they are returned by ``thresholds(w)``.
 
     A sample of grade ``g_k`` is expected between thresholds k - 1 and k, at a distance of 1 from both, and pays for
     every threshold that it is on the wrong side of.  The mean is over documents, and with ``qid`` over the documents of

@@ -17,14 +17,14 @@ from undercut.types import Array, FloatArray
 
 @dataclass(frozen=True)
 class Queries:
-    """The rows of X grouped by query: equal ids are one query wherever they stand.
+    """The rows of X grouped by query: rows with equal ids are one query, contiguous or not.
 
     >>> queries = Queries.of(["b", "a", "b"], 3)
     >>> queries.order, queries.starts
     (array([1, 0, 2]), array([0, 1, 3]))
     """
 
-    order: Array  # rows, query after query, each query's in the order in which they stood
+    order: Array  # rows, query after query, in their original order within a query
     starts: Array  # query q is order[starts[q] : starts[q + 1]]
 
     @classmethod
@@ -53,14 +53,14 @@ class Queries:
         return sums
 
     def centered(self, scores: FloatArray) -> FloatArray:
-        """Scores in grouped order, less the mean of their query: what ranks alike, and rounds least."""
+        """Scores in grouped order, less the mean of their query: the same ranking with the least rounding."""
         grouped = scores[self.order]
         with np.errstate(over="ignore", invalid="ignore"):
             grouped -= self.spread(self.sums(grouped) / self.sizes)
         return grouped
 
     def ungrouped(self, values: FloatArray) -> FloatArray:
-        """Values in grouped order as they stand in X."""
+        """Values in grouped order, put back into the order of the rows of X."""
         rows = np.empty_like(values)
         rows[self.order] = values
         return rows
@@ -72,7 +72,7 @@ def _sorted_ids(qid: Any, n: int) -> tuple[Array, Array]:
     if ids.shape != (n,):
         raise DataError(f"qid must have one query id per row of X, shape ({n},); got shape {ids.shape}")
     try:
-        missing = np.flatnonzero(ids != ids)  # NaN is
+        missing = np.flatnonzero(ids != ids)  # NaN != NaN
         order = np.argsort(ids, kind="stable")
     except TypeError as error:
         raise DataError(f"qid must hold ids of one kind, integers or strings; {error}") from error
@@ -95,7 +95,7 @@ def relevances(y: Any, n: int) -> FloatArray:
 
 
 class MeanOverQueries(ScoreFunction):
-    """``phi(s)``, a mean over queries, none of which sees a constant added to its scores."""
+    """``phi(s)``, a mean over queries; a constant added to the scores of a query does not change it."""
 
     def __init__(self, queries: Queries) -> None:
         self.queries = queries
@@ -110,7 +110,7 @@ class MeanOverQueries(ScoreFunction):
 
     @abstractmethod
     def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Value and subgradient, the documents standing query after query."""
+        """Value and subgradient in grouped order."""
 
 
 class Grades:

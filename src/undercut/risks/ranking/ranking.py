@@ -5,14 +5,14 @@ Pairwise (Joachims 2002; Airola, Pahikkala, Salakoski 2011 for the counting):
     R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)
 
 Structured (Le and Smola 2007; Chapelle, Le, Smola 2007), for a loss Delta of the ranking pi, zero where it sorts by
-relevance, and falling weights c of the places:
+relevance, and decreasing weights c of the places:
 
     R(w) = mean_q max_pi  Delta_q(pi) + sum_i (c[pi(i)] - c[ideal(i)]) s_i
 
 Sorting by s maximizes ``sum_i c[pi(i)] s_i``, so R bounds the mean loss of the model's own rankings from above.  The
-papers leave c open.  Here ``c`` is the sequence of gains in an ideal ranking, divided by the largest: documents of one
-gain may stand in any order there, yet ``c[ideal(i)] = gain_i / max gain`` is the same in all of them.  A c that falls
-strictly would have to choose one, and would punish different scores of equally relevant documents.
+papers do not specify c.  Here ``c`` is the sequence of gains in an ideal ranking, divided by the largest: then
+``c[ideal(i)] = gain_i / max gain`` is the same in all ideal rankings.  A strictly decreasing c would have to choose one
+of them, and would penalize different scores of equally relevant documents.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class PairwiseHinge(MeanOverQueries):
 class PairwiseRisk(ScoreRisk):
     """``R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - <w, x_i - x_j>)``: the mean over queries that have a pair.
 
-    Relevances are any real numbers, of which only the order counts.  Documents with equal ids in ``qid`` are one query
-    wherever they stand, and without ``qid`` all are; queries with one document or one grade contribute nothing.  An
-    evaluation takes O(m log m) time for m documents, however many their pairs are, and memory linear in m.
+    Only the order of the relevances matters.  Documents with equal ids in ``qid`` are one query; without ``qid`` all
+    documents are.  Queries with one document or one grade contribute nothing.  An evaluation takes O(m log m) time and
+    O(m) memory for m documents, independent of the number of pairs.
 
     >>> X, y, qid = np.eye(4), [2, 1, 0, 0], [7, 7, 7, 8]
     >>> PairwiseRisk(X, y, qid).cut(np.zeros(4)).a.round(3)
@@ -88,7 +88,7 @@ def exponential_gain(y: FloatArray) -> FloatArray:
 
 
 class NdcgRisk(ScoreRisk):
-    """The structured hinge for ``Delta = 1 - NDCG@k``, as the module explains: the mean over queries with a gain.
+    """The structured hinge for ``Delta = 1 - NDCG@k``, defined above: the mean over queries with a gain.
 
         DCG@k(pi) = sum_i gain(y_i) discount(pi(i)) over places 1 <= pi(i) <= k,      NDCG = DCG / largest DCG
 

@@ -1,8 +1,8 @@
-"""The structured hinge of ranking measures: how bad can a ranking be, its score included?
+"""The structured hinge of ranking measures: the maximum over rankings of loss plus score.
 
     phi(s) = mean_q max_pi  Delta_q(pi) + sum_i (c[pi(i)] - c[ideal(i)]) s_i
 
-See ``undercut.risks.ranking`` for what c is.
+``undercut.risks.ranking.ranking`` defines c.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WorstRanking(MeanOverQueries):
 
 
 class WorstCount(WorstRanking):
-    """Gains 0 and 1: c is 1 for the first n places, n documents being relevant, so all that counts is who is there.
+    """Gains 0 and 1: c is 1 for the first n places of n relevant documents, so only the set of documents there matters.
 
     ``loss(n, m)`` are the worst losses of n relevant documents among m, h = 0 ... n of them in the first n places.
     """
@@ -86,7 +86,7 @@ def ndcg_losses(n: int, m: int, discounts: FloatArray) -> FloatArray:
     """Worst ``1 - NDCG``: h of n relevant documents end the first n places, the others end the ranking."""
     dcg = np.append(0.0, np.cumsum(discounts[:m]))  # of the first places
     k = dcg.size - 1
-    others = np.minimum(n - np.arange(n + 1), m - n)  # no more than are irrelevant can change places with these
+    others = np.minimum(n - np.arange(n + 1), m - n)  # at most as many exchanges as there are irrelevant documents
     best = dcg[min(n, k)]
     worst = best - dcg[np.minimum(others, k)] + dcg[k] - dcg[np.minimum(m - others, k)]
     return np.asarray(1.0 - worst / best)
@@ -118,8 +118,8 @@ class PlaceAssignment:
     Document i at place j is worth ``c_j s_i - discount_j gain_i / ideal DCG``.  Only k places have a discount.  By
     exchange of two documents, some best ranking fills these with candidates, the k best scores of each gain, and sorts
     all others by score behind them.  If r scores are higher, a document there has one of the places
-    ``max(r, k) ... r + k``.  Where c is constant on these the document is settled; to be assigned are the rest, about
-    2k documents for each gain.  A short query is assigned as a whole, which is faster than to find that out.
+    ``max(r, k) ... r + k``.  Where c is constant on these, its weight is known; the rest is assigned, about 2k
+    documents for each gain.  A short query is assigned as a whole, which is faster.
     """
 
     def __init__(self, gains: FloatArray, discounts: FloatArray) -> None:
@@ -135,7 +135,7 @@ class PlaceAssignment:
             self._prepare_levels(gains)
 
     def _prepare_levels(self, gains: FloatArray) -> None:
-        """What can be said about ranks and places whatever the scores are; the largest gain is level 0."""
+        """What is known about ranks and places for all scores; the largest gain is level 0."""
         k, rank = self._k, np.arange(gains.size)
         gain, self._level, sizes = np.unique(-gains, return_inverse=True, return_counts=True)
         self._level_weights = gain / gain[0]

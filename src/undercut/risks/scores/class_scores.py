@@ -4,7 +4,7 @@
     free:   phi(S) = min_b sum_i weight_i l(y_i, s_i + b),      b one number per class
 
 At the minimizing b the slopes can be chosen so that those of each class sum to zero, and then the plane in S alone
-supports phi: b has left the problem.
+supports phi: b is eliminated from the problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
 MAX_STEPS = 100
-PATHS_PER_SAMPLE = 100  # far more than a transportation problem ever needs: only rounding could
+PATHS_PER_SAMPLE = 100  # an upper limit that only rounding errors can reach
 
 
 class Settled(NamedTuple):
@@ -65,7 +65,7 @@ class ClassScores(ScoreFunction):
         return Evaluation(value, slopes.reshape(-1))
 
     def intercepts(self, scores: FloatArray) -> FloatArray:
-        """What is to be added to the scores of new samples, one number per class; sums to zero."""
+        """The intercepts to add to the scores of new samples, one per class; their sum is zero."""
         return self.settle(self.rows(scores)).b
 
     @override
@@ -82,7 +82,7 @@ class ClassScores(ScoreFunction):
 
 
 class FreeScores(ClassScores):
-    """Free intercepts, searched from the last ones."""
+    """Free intercepts; the search starts from the last ones."""
 
     def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
         super().__init__(loss, y, weight, n_classes)
@@ -94,7 +94,7 @@ class FreeScores(ClassScores):
         prices, flow = b.copy(), np.empty_like(utility)
         max_paths = PATHS_PER_SAMPLE * (self.y.size + self.n_classes)
         if not transport(utility, self.weight, self._share, prices, flow, max_paths):
-            raise NonfiniteError("the intercepts are lost in rounding: scale the features, or use a larger lambda")
+            raise NonfiniteError("rounding prevents exact intercepts: scale the features, or use a larger lambda")
         return prices, flow
 
     @override
@@ -113,7 +113,7 @@ class FreeScores(ClassScores):
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
     def _bend(self, at: Settled, D: FloatArray) -> float:
-        """The second derivative along D, NaN where there is none."""
+        """The second derivative along D; NaN where it does not exist."""
         return math.nan
 
 
@@ -134,7 +134,7 @@ class SoftmaxScores(ClassScores):
     """Softmax without intercepts, with its second derivatives."""
 
     def curvature(self, at: Settled) -> Curvature:
-        """The second derivatives where the slopes were taken."""
+        """The second derivatives at the point of the slopes."""
         P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
         P[np.arange(self.y.size), self.y] += 1.0
         weighted = self.weight[:, None] * P
@@ -147,8 +147,8 @@ class SoftmaxScores(ClassScores):
 class FreeSoftmax(FreeScores, SoftmaxScores):
     """Softmax with free intercepts: Newton steps in b.
 
-    A step that does not help even when shortened is replaced by one of iterative proportional fitting, which always
-    does: ``b_k += log(weight of class k / sum_i weight_i p_ik)``.
+    If a Newton step does not decrease the loss even when shortened, a step of iterative proportional fitting does:
+    ``b_k += log(weight of class k / sum_i weight_i p_ik)``.
     """
 
     def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
@@ -163,7 +163,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
     @override
     def _settle(self, S: FloatArray) -> Settled:
         at = self._descend(S, self._hint)
-        if not _is_balanced(at):  # the last intercepts are of no use: start from those of the margins
+        if not _is_balanced(at):  # a bad start: try the prices of the transportation problem
             other = self._descend(S, self._transport(S, np.zeros(self.n_classes))[0])
             at = other if _improves(other, at) else at
         self._hint = at.b
@@ -174,12 +174,12 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         for _ in range(MAX_STEPS):
             if _is_balanced(at):
                 break
-            total = at.slopes.sum(axis=0)  # what each class has more than its share
+            total = at.slopes.sum(axis=0)  # probability mass of each class in excess of its weight
             newton = pseudo_inverse(self.curvature(at).C) @ total
             fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
             trials = (self._at(S, _centered(at.b - step)) for step in (newton, 0.1 * newton, fitting))
             better = next((trial for trial in trials if _improves(trial, at)), None)
-            if better is None:  # rounding: no step helps any more
+            if better is None:  # at the limit of rounding
                 break
             at = better
         return at
@@ -227,7 +227,7 @@ def _interpolated(known: dict[float, FloatArray], t: float, last: FloatArray) ->
 
 
 def _centered(b: FloatArray) -> FloatArray:
-    """Intercepts matter only up to a common shift."""
+    """b with mean zero; a common shift does not change the loss."""
     return np.asarray(b - b.mean())
 
 
@@ -237,7 +237,7 @@ def _is_balanced(at: Settled) -> bool:
 
 
 def _improves(trial: Settled, at: Settled) -> bool:
-    """A smaller loss, or where rounding hides it better balanced slopes."""
+    """Whether the loss is smaller, or, within rounding, the slopes are better balanced."""
     if abs(trial.value - at.value) > 1e-13 * at.value:
         return trial.value < at.value
     return bool(np.abs(trial.slopes.sum(axis=0)).max() < 0.9 * np.abs(at.slopes.sum(axis=0)).max())
@@ -254,7 +254,7 @@ def pseudo_inverse(C: FloatArray) -> FloatArray:
 def class_scores(
     loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int, *, fit_intercept: bool
 ) -> ClassScores:
-    """The phi of a loss, by what is known about the loss."""
+    """The phi of a loss; its type depends on the loss."""
     if isinstance(loss, Softmax):
         return (FreeSoftmax if fit_intercept else SoftmaxScores)(loss, y, weight, n_classes)
     if not fit_intercept:

@@ -8,7 +8,7 @@ from typing_extensions import override
 from undercut.contracts import Evaluation, Kinks, ScoreFunction
 from undercut.types import FloatArray
 
-TIED = 1e-13  # kinks this close, relative to the numbers they are the difference of, are one
+TIED = 1e-13  # relative: kinks closer than this are equal
 
 
 class FixedKinked(ScoreFunction):
@@ -28,9 +28,9 @@ class FixedKinked(ScoreFunction):
 
 
 class FreeKinked(FixedKinked):
-    """``phi(s) = min_b sum_i weight_i l_i(s_i + b)``, the global minimum: the best of all kinks in b.
+    """``phi(s) = min_b sum_i weight_i l_i(s_i + b)``, the global minimum, which a kink in b attains.
 
-    At a solution many samples have a kink at the same b but for rounding, so kinks within ``TIED`` of it count as one.
+    At a solution many samples have a kink at the same b up to rounding, so kinks within ``TIED`` of it count as equal.
     """
 
     @override
@@ -41,7 +41,7 @@ class FreeKinked(FixedKinked):
         same = TIED * (np.abs(scores) + np.abs(self.kinks.at) + abs(b))
         below = self.weight * (self.kinks.left + (self.kinks.jumps * (from_b < -same)).sum(axis=0))
         tied = self.weight * (self.kinks.jumps * (np.abs(from_b) <= same)).sum(axis=0)
-        #  At the best b the slopes pass zero: one share of the jumps makes their sum vanish, and b leaves the problem.
+        # At the best b the slopes change sign: with one share of the jumps their sum is zero, and b is eliminated.
         total = float(tied.sum())
         share = min(1.0, max(0.0, -float(below.sum()) / total)) if total > 0.0 else 0.0
         return Evaluation(value, below + share * tied, b)
@@ -61,11 +61,11 @@ class FreeKinked(FixedKinked):
 class Balanced(ScoreFunction):
     """``phi(s + b)`` with the b that makes the mean score of some samples ``target``.
 
-    The constraint is linear, so it is met by moving all scores, and b is no variable of the problem any more.
+    The constraint is linear, so shifting all scores by b satisfies it, and b is eliminated.
     """
 
     def __init__(self, phi: FixedKinked, share: FloatArray, target: float) -> None:
-        self.phi, self.share, self.target = phi, share, target  # share sums to one over the samples that count
+        self.phi, self.share, self.target = phi, share, target  # share: weights of the mean, with sum one
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:

@@ -5,7 +5,7 @@ and X allow it:
 
     SmoothRisk      a convex ``SmoothLoss``, and a design with ``weighted_gram``
     BatchedRisk     no free intercept (the best one depends on all samples), and a design with ``take``
-    MajorizedRisk   a ``KinkedLoss``
+    MajorizedRisk   a convex loss, or a ``KinkedLoss``
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class LinearRisk(Kinded, ScoreRisk):
         if not self.fit_intercept and isinstance(self.design, RowDesign):
             kinds.append(BatchedLinearRisk)
         if isinstance(self.phi, FixedKinked):
-            kinds.append(MajorizedLinearRisk)
+            kinds.append(KinkedLinearRisk)
+        elif self.is_convex:
+            kinds.append(ConvexLinearRisk)
         return kinds
 
 
@@ -104,8 +106,16 @@ class BatchedLinearRisk(LinearRisk, BatchedRisk):
         return part
 
 
-class MajorizedLinearRisk(LinearRisk, MajorizedRisk):
-    """A linear risk whose loss has concave kinks, which tangents replace."""
+class ConvexLinearRisk(LinearRisk, MajorizedRisk):
+    """A convex linear risk is its own majorizer."""
+
+    @override
+    def majorizer(self, w: FloatArray) -> ScoreRisk:
+        return self
+
+
+class KinkedLinearRisk(LinearRisk, MajorizedRisk):
+    """A linear risk whose loss has concave kinks; the majorizer replaces them by tangents."""
 
     phi: FixedKinked
 

@@ -1,4 +1,4 @@
-"""The risk of a one-class support vector machine: how far the lowest scores lie."""
+"""The risk of a one-class support vector machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LowestShare(ScoreFunction):
 
         phi(s) = max_q - sum_i q_i s_i      over 0 <= q_i <= weight_i / nu,  sum_i q_i = 1
 
-    The best rho is the nu-quantile of the scores; scores equal to it share what is left of q.  phi is positively
+    The best rho is the nu-quantile of the scores; scores equal to it share the rest of q.  phi is positively
     homogeneous: its planes pass through the origin.
     """
 
@@ -33,7 +33,7 @@ class LowestShare(ScoreFunction):
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
         rho = float(crossing(scores.copy(), self._most.copy(), -1.0, 0.0, -math.inf))
-        if not math.isfinite(rho):  # nu = 1, and rounding
+        if not math.isfinite(rho):  # nu = 1, up to rounding
             rho = float(scores[self.weight > 0.0].max())
         q = np.where(scores < rho, self._most, 0.0)
         tied = np.flatnonzero(scores == rho)
@@ -48,10 +48,10 @@ class NoveltyRisk(ScoreRisk):
 
     With L2 this is the one-class support vector machine (Schölkopf et al. 2001): a hyperplane ``<w, x> = rho`` far from
     the origin with all but a share nu of the samples beyond it.  The margin rho is not penalized, is found exactly, and
-    is read off with ``margin(w)``.
+    is returned by ``margin(w)``.
 
-    R is positively homogeneous, so it has no lower bound but where the origin lies among the samples, and the optimum
-    for lambda is that for 1 divided by lambda.
+    R is positively homogeneous, so it is bounded from below only where the origin lies among the samples, and the
+    optimal w for lambda is that for 1 divided by lambda.
 
     >>> from undercut import L2, minimize
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])

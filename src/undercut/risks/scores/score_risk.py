@@ -1,6 +1,6 @@
 """Risks that see w through scores alone: ``R(w) = phi(X w)``.
 
-All that a new one needs is its phi.  Along a line the scores move along a line too, so trial points cost no product
+A new risk needs only its phi.  Along a line in w the scores move along a line too, so trial points need no product
 with X.
 """
 
@@ -17,7 +17,7 @@ from undercut.types import FloatArray
 
 
 class ScoreRisk(LineRisk):
-    """``R(w) = phi(X w)``; ``lower_bound`` is one of phi."""
+    """``R(w) = phi(X w)``; ``lower_bound`` is a lower bound of phi."""
 
     def __init__(self, design: Design, phi: ScoreFunction, *, lower_bound: float = 0.0, is_convex: bool = True) -> None:
         self.design, self.phi, self.lower_bound, self.is_convex = design, phi, lower_bound, is_convex
@@ -49,14 +49,14 @@ class ScoreRisk(LineRisk):
 
 
 class ScoreLine(Line):
-    """R along a line: two vectors of scores are all it takes."""
+    """R along a line, from two vectors of scores."""
 
     def __init__(self, risk: ScoreRisk, scores: FloatArray, rise: FloatArray) -> None:
         self.risk, self.scores, self.rise = risk, scores, rise  # X w and X direction
         self._last = 0.0, scores
 
     def _scores_at(self, t: float) -> FloatArray:
-        """The scores at t, kept for the next question about the same t."""
+        """The scores at t, kept for the next call with the same t."""
         if t != self._last[0]:
             scores = t * self.rise
             scores += self.scores
@@ -74,7 +74,7 @@ class ScoreLine(Line):
     @override
     def cut(self, t: float) -> Cut:
         scores = self._last[1]
-        if t != self._last[0]:  # not kept: the best point is elsewhere
+        if t != self._last[0]:  # do not replace the kept scores, which are those of the best point
             scores = np.multiply(self.rise, t, out=self.risk.scratch)
             scores += self.scores
         return self.risk.plane(scores, self.risk.phi.evaluate(scores))

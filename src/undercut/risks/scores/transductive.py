@@ -25,8 +25,8 @@ class TransductiveRisk(ScoreRisk, MajorizedRisk):
     """Labelled and unlabelled samples in one matrix; ``y`` is -1, +1, or 0 for unlabelled.
 
     The scores are ``<w, x_i>``, with ``fit_intercept`` ``<w, x_i> + b`` at the best b.  With ``balance`` the intercept
-    is the one that makes the mean score of the unlabelled samples ``balance`` (Chapelle and Zien 2005): without such
-    a constraint a large ``gamma`` may put all of them on one side.
+    is the one that makes the mean score of the unlabelled samples ``balance`` (Chapelle and Zien 2005): without it a
+    large ``gamma`` may put all of them on one side.
 
     >>> risk = TransductiveRisk(np.array([[1.0], [-1.0], [0.5]]), np.array([1.0, -1.0, 0.0]), gamma=2.0)
     >>> risk.value(np.ones(1)), risk.is_convex
@@ -67,7 +67,7 @@ class TransductiveRisk(ScoreRisk, MajorizedRisk):
 
 
 def _given_weights(sample_weight: Any, free: Array) -> FloatArray:
-    """The weights as they were given, none of them missing, negative or infinite."""
+    """The weights as given; ``DataError`` unless there is one finite non-negative number per sample."""
     weight = np.ones(free.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != free.shape:
         raise DataError(f"sample_weight must have one entry per sample, shape {free.shape}; got {weight.shape}")
@@ -77,7 +77,7 @@ def _given_weights(sample_weight: Any, free: Array) -> FloatArray:
 
 
 def _scaled(weight: FloatArray, free: Array, gamma: float) -> FloatArray:
-    """Weights that sum to one over the labelled samples and to gamma over the others, where any of those counts."""
+    """Weights that sum to one over the labelled samples and to gamma over the others, if those have any weight."""
     scaled = np.zeros(free.size)
     scaled[~free] = normalized_weights(weight[~free], int((~free).sum()))
     if weight[free].any():

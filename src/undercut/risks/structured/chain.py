@@ -46,7 +46,7 @@ class M3N(ChainLoss):
     """Max-margin Markov network: the margin of every labeling is its loss (Taskar et al. 2004).
 
     ``label_loss[k][l] >= 0`` is the loss of label l where k is true, with zeros on the diagonal; without it every wrong
-    label counts 1, which is the Hamming loss.
+    label costs 1: the Hamming loss.
 
     >>> from undercut import L2, ChainRisk, minimize
     >>> risk = ChainRisk([np.eye(2), np.eye(2)[:1]], [[0, 1], [0]], M3N())
@@ -163,9 +163,9 @@ class ChainRisk(ScoreRisk, BatchedRisk):
 
     ``X`` is a list of sequences, one row per token, with a list of their labels 0 ... K-1 as ``y``; or one matrix of
     all tokens, dense or CSR, with all labels in one array and the ``lengths`` of the sequences.  The parameters are
-    ``w = [emissions (K x d), transitions (K x K), start (K), end (K), bias (K)]``, where the last three are there if
-    asked for; ``unpack(w)`` names them.  With ``pairs="seen"`` there are weights only for those pairs of feature and
-    label, and of label and next label, that a true labeling has, and all other weights are zero.
+    ``w = [emissions (K x d), transitions (K x K), start (K), end (K), bias (K)]``, where the last three exist only on
+    request; ``unpack(w)`` names them.  With ``pairs="seen"`` only those pairs of feature and label, and of label and
+    next label, that occur in a true labeling have weights; all other weights are zero.
 
     >>> risk = ChainRisk([[[1.0], [2.0]], [[-1.0]]], [[0, 1], [1]], CRF())
     >>> risk.n_params, risk.decode(np.array([-1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
@@ -219,7 +219,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         return self.design.unpack(w)
 
     def decode(self, w: FloatArray) -> Array:
-        """The best labelings of the sequences, end to end."""
+        """The best labelings of the sequences, concatenated."""
         return self.design.chains.decode(self.design.matvec(w))
 
     def marginals(self, w: FloatArray) -> FloatArray:

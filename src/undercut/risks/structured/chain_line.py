@@ -1,4 +1,4 @@
-"""A line along which every value costs a dynamic program per sequence: none is asked for twice, and few are."""
+"""A line whose values are expensive, one dynamic program per sequence: none is computed twice, and few are needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
 
-COARSE = 0.5  # share of a search's decrease that may be left where any may: the next step costs no more than a trial
+COARSE = 0.5  # an inexact search may leave this share of the decrease: a trial costs as much as a step
 LEAST_REACH = 1e-4
 
 
@@ -25,7 +25,7 @@ class _Known(NamedTuple):
 
 
 class ChainLine(ScoreLine):
-    """A ``ScoreLine`` that remembers the best point of its search, and starts where the last line's search ended."""
+    """A ``ScoreLine`` that keeps the best point of its search; a search starts at the length of the last one."""
 
     def __init__(
         self, risk: ScoreRisk, scores: FloatArray, rise: FloatArray, reach: float = 1.0, known: _Known | None = None
@@ -42,13 +42,13 @@ class ChainLine(ScoreLine):
     @override
     def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
         best = self._lowest(slope, curvature, max(accuracy, COARSE) if accuracy > 0.0 else 0.0)
-        if best == 0.0 and accuracy > 0.0:  # a kink at the start may look like a slope, and a rise like its end
+        if best == 0.0 and accuracy > 0.0:  # at a kink the first trial may rise although shorter steps decrease
             best = self._lowest(slope, curvature, accuracy)
         self.reach = min(max(best, LEAST_REACH), 1.0)
         return best
 
     def _lowest(self, slope: float, curvature: float, accuracy: float) -> float:
-        """The best trial of a search, which is remembered."""
+        """The best trial of a search, which is kept in ``_known``."""
         unit, lowest, best = self.reach, math.inf, 0.0
 
         def point(x: float) -> Point:

@@ -25,7 +25,7 @@ from undercut.errors import CapabilityError, DataError
 from undercut.threads import one_thread
 from undercut.types import Array, FloatArray
 
-BLOCK = 256  # examples whose planes are in memory at a time where only their sum is asked for
+BLOCK = 256  # examples whose planes are in memory at a time when only the sum is needed
 
 
 class Planes(NamedTuple):
@@ -48,13 +48,13 @@ class Sum(NamedTuple):
 
 
 def weighted_sum(planes: Planes, scores: FloatArray, weight: FloatArray) -> Sum:
-    """The sum of ``weight_i max(0, scores_i)`` where the planes have these scores; 0 is what y_i itself is worth."""
+    """The sum of ``weight_i max(0, scores_i)`` of planes with these scores; the true labeling has the score 0."""
     active = np.where(scores <= 0.0, 0.0, weight)
     return Sum(np.asarray(planes.A.T @ active), float(active @ planes.b), float(active @ scores))
 
 
 class Share:
-    """Some of the examples; ``numbers`` are their places among all, for messages."""
+    """Some of the examples; ``numbers`` are their positions among all, for messages."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Share:
 
 
 def as_sparse(feature: Any, n_params: int) -> tuple[Array, FloatArray]:
-    """A joint feature as (indices, values), whichever way it was given."""
+    """A joint feature as (indices, values), given so or as an array."""
     if not isinstance(feature, tuple):
         dense = np.asarray(feature, dtype=np.float64)
         if dense.shape != (n_params,):
@@ -156,7 +156,7 @@ Question: TypeAlias = Callable[[Share, FloatArray], Any]
 
 
 class Workers:
-    """Who decodes: this thread, threads beside it, or processes that each keep their share of the examples."""
+    """Decoding of all shares, in this thread or in one thread per share."""
 
     def __init__(self, shares: list[Share], use_threads: bool) -> None:
         self._shares = shares
@@ -170,12 +170,12 @@ class Workers:
 
 
 class Processes(Workers):
-    """One process per share, which holds it as long as this object lives; w travels, examples do not."""
+    """One process per share, which keeps its examples as long as this object lives; only w is sent at each call."""
 
     def __init__(self, make: Callable[..., Share], arguments: list[tuple[Any, ...]]) -> None:
         context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-        context.set_forkserver_preload([__name__])  # one import for all of them
-        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_be_one_of_many) for _ in arguments]
+        context.set_forkserver_preload([__name__])  # imported once for all processes
+        self._pools = [ProcessPoolExecutor(1, mp_context=context, initializer=_prepare_worker) for _ in arguments]
         loads = [pool.submit(_hold, _pickled((make, some))) for pool, some in zip(self._pools, arguments, strict=True)]
         for load in loads:
             _result(load)
@@ -188,9 +188,9 @@ class Processes(Workers):
 _held: list[Share] = []  # in a worker process, its share
 
 
-def _be_one_of_many() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which keeps the best solution
-    one_thread().__enter__()  # for good: the cores are shared out already
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles Ctrl-C
+    one_thread().__enter__()  # for the life of the process: the other cores run other workers
 
 
 def _pickled(thing: Any) -> bytes:
@@ -214,7 +214,7 @@ def _result(future: Future[Any]) -> Any:
     except BrokenProcessPool as error:
         raise CapabilityError(
             "a process that decodes has died: it may have run out of memory; a script that uses n_jobs > 1 must keep "
-            "what it does under `if __name__ == '__main__':`; use n_jobs=1 to see the model's own error"
+            "its work under `if __name__ == '__main__':`; use n_jobs=1 to see the model's own error"
         ) from error
 
 
@@ -223,12 +223,12 @@ def _answer(question: Question, w: FloatArray) -> Any:
 
 
 _REMEDY = (
-    "must be picklable and defined in a module that can be imported there; define it so, use n_jobs=1, or set "
+    "must be picklable and defined in a module that can be imported there; move it there, use n_jobs=1, or set "
     "releases_gil = True on the model to use threads"
 )
 
 
-def hire(
+def start_workers(
     model: StructuredModel,
     rescaling: Rescaling,
     X: Sequence[Any],
@@ -236,9 +236,9 @@ def hire(
     weight: FloatArray,
     n_jobs: int,
 ) -> tuple[Workers, list[Array]]:
-    """Workers for examples dealt out in turn, and which examples each has; those without weight go to nobody.
+    """Workers for the examples, and which examples each has, every n-th one.
 
-    Where none has weight all are dealt out, for somebody must answer.
+    Examples of weight zero are left out, unless all are.
     """
     weighted = np.flatnonzero(weight) if weight.any() else np.arange(len(weight))
     n_jobs = min(n_jobs if n_jobs > 0 else os.cpu_count() or 1, weighted.size)

@@ -1,8 +1,8 @@
-"""The planes of labelings that were once the worst of their example: a risk below the structured risk.
+"""A cache of planes: those of labelings that once attained the loss of their example.
 
     R_W(w) = sum_i weight_i max(0, max_{k in W_i} <a_k, w> + b_k)  <=  R(w)
 
-It is a plain maximum over rows of one sparse matrix, so it costs two products and no decoding.
+R_W is a maximum over rows of one sparse matrix: it costs two products and no decoding.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from undercut.errors import DataError
 from undercut.risks.structured.decoding import Planes, Sum, weighted_sum
 from undercut.types import Array, FloatArray
 
-ROUNDING = 1e-9  # relative: how far a decoder's answer may fall behind a remembered one
+ROUNDING = 1e-9  # relative: by how much a decoder's answer may be worse than a cached one
 
 
 class Remembered(Risk):
-    """At most ``capacity`` planes for each of the examples ``numbers``, the least recently useful forgotten first."""
+    """At most ``capacity`` planes for each of the examples ``numbers``, the least recently used dropped first."""
 
     lower_bound = 0.0
     is_convex = True
@@ -29,7 +29,7 @@ class Remembered(Risk):
         self.n_params, self.weight, self.capacity, self.numbers = n_params, weight, capacity, numbers
         self.planes = Planes(sp.csr_matrix((0, n_params)), np.empty(0))
         self.owner = np.empty(0, np.int64)  # the example of each plane, in increasing order
-        self._used = np.empty(0, np.int64)  # when each was last the best of its example
+        self._used = np.empty(0, np.int64)  # when each plane last attained the maximum of its example
         self._now = 0
 
     @override
@@ -49,14 +49,14 @@ class Remembered(Risk):
         return weighted_sum(chosen, scores[best], self.weight[self.owner[best]])
 
     def _best_rows(self, scores: FloatArray) -> Array:
-        """The row of the largest score of each example that has any."""
+        """The row of the largest score of each example with cached planes."""
         order = np.lexsort((scores, self.owner))
         return order[np.flatnonzero(np.diff(self.owner, append=-1))]
 
     def cut_after(self, decoded: Planes, w: FloatArray) -> Cut:
-        """The plane of the full risk at w, where ``decoded`` are the losses' planes, which are remembered.
+        """The plane of the full risk at w from the ``decoded`` planes of all examples, which enter the cache.
 
-        A plane is new where it is worth more at w than all that is known of its example.
+        A plane is new if its value at w exceeds that of all cached planes of its example.
         """
         scores, known = decoded.at(w), np.zeros(self.weight.size)
         ours = self.planes.at(w)
@@ -65,7 +65,7 @@ class Remembered(Risk):
         size = np.maximum(1.0, np.abs(known))
         self._check_decoder(scores, known, size)
         self._now += 2
-        self._used[best] = self._now - 1  # what is new is worth more here
+        self._used[best] = self._now - 1  # older than the new planes, which are larger here
         self._add(decoded, np.flatnonzero(scores > known + ROUNDING * size))
         return Cut(*weighted_sum(decoded, scores, self.weight))
 

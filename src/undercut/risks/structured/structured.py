@@ -3,8 +3,8 @@
     R(w) = sum_i weight_i max_{y_hat} Delta(y_i, y_hat) + <w, Psi(x_i, y_hat) - Psi(x_i, y_i)>          margin rescaling
     R(w) = sum_i weight_i max_{y_hat} Delta(y_i, y_hat) (1 + <w, Psi(x_i, y_hat) - Psi(x_i, y_i)>)      slack rescaling
 
-The labeling that attains a maximum gives a plane that touches the loss at w and lies below it elsewhere.  All that is
-particular to a problem is Psi, Delta and the search for that labeling: the user's ``StructuredModel``.
+The labeling that attains a maximum gives a plane that touches the loss at w and lies below it elsewhere.  The
+user's ``StructuredModel`` supplies Psi, Delta and the search for that labeling.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from undercut.contracts import BatchedRisk, Cut, Labeling, MinorizedRisk, Rescal
 from undercut.errors import DataError, require
 from undercut.kinds import Kinded
 from undercut.risks.checks import normalized_weights
-from undercut.risks.structured.decoding import Planes, Share, Sum, hire
+from undercut.risks.structured.decoding import Planes, Share, Sum, start_workers
 from undercut.risks.structured.remembered import Remembered
 from undercut.types import Array, FloatArray
 
@@ -75,7 +75,7 @@ class StructuredRisk(Kinded, BatchedRisk):
     ) -> None:
         self.model, self.X, self.Y, self.rescaling, self.weight = model, X, Y, rescaling, weight
         self.n_params, self.n_samples = model.n_params, len(Y)
-        self._workers, rows = hire(model, rescaling, X, Y, weight, n_jobs)
+        self._workers, rows = start_workers(model, rescaling, X, Y, weight, n_jobs)
         self._dealt = np.concatenate(rows)  # the examples in the order of the workers' answers
         self._cache = Remembered(self.n_params, self.weight[self._dealt], cache, self._dealt)
         if cache:
