@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from undercut.cli.models import DEFAULT_LOSS, LOSSES
-from undercut.estimators.kernel_classifier import KERNELS, SOLVERS as KERNEL_SOLVERS
+from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
+from undercut.maps.gram import KERNELS
 from undercut.solvers import SOLVERS
 from undercut.solvers.online import ONLINE_SOLVERS
 
