@@ -10,6 +10,8 @@ from undercut import minimize
 from undercut.errors import DataError, ParameterError
 from undercut.maps.gram import DenseGram, GramFactor, RbfKernel, TiledGram, check_memory
 from undercut.maps.gram.checks import EXACT_EIGENVALUES
+from undercut.maps.gram.exact_rows import ExactRows
+from undercut.maps.gram.tiled import KernelTiles
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
 from undercut.testing import check_regularizer, check_risk
@@ -52,6 +54,24 @@ def test_exact_products_use_the_kernel_and_not_the_stored_matrix(X, tile_bytes):
     assert not gram.exact_product(np.zeros(97)).any()
     off = np.abs(gram.product(V[:, 0]) - K @ V[:, 0]).max()
     assert 1e-9 < off <= gram.rounding * np.abs(V[:, 0]).sum()
+
+
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_exact_rows_are_computed_once_and_kept_while_they_are_few(X, columns):
+    counted = []
+
+    def kernel(A, B):
+        counted.append(len(A))
+        return rbf_kernel(A, B)
+
+    K, rng = rbf_kernel(X), np.random.default_rng(0)
+    exact = ExactRows(KernelTiles(kernel, X))
+    for rows in ([1, 2, 3], [2, 3], [3, 4, 5], range(10, 28), range(12, 30), range(97), [1], []):
+        v = np.zeros((97, *columns))
+        v[list(rows)] = rng.standard_normal((len(rows), *columns))
+        np.testing.assert_allclose(exact.product(v), K @ v, atol=1e-13)
+        assert exact.is_kept.sum() <= exact.capacity == 24
+    assert counted == [3, 2, 18, 18, 97, 1]  # the fourth would fit with the others, the fifth does not
 
 
 def test_stored_entries_are_within_their_rounding(X):

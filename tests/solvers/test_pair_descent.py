@@ -10,6 +10,7 @@ from undercut import L2, Hinge, LinearRisk, Status, Stop, minimize
 from undercut.errors import CapabilityError, ParameterError
 from undercut.maps.gram import DenseGram, TiledGram
 from undercut.regularizers import KernelNorm
+from undercut.risks import GramRisk
 from undercut.solvers import PairDescent
 
 
@@ -72,4 +73,4 @@ def test_a_gram_matrix_on_a_device_is_refused_with_the_remedy():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     gram = DenseGram(torch.eye(2))
     with pytest.raises(CapabilityError, match=r"in main memory: use KernelHedging\(\) on a device"):
-        minimize(machine(n=2).parts(gram)[0], KernelNorm(1.0, gram), PairDescent())
+        minimize(GramRisk(gram, [1.0, -1.0]), KernelNorm(1.0, gram), PairDescent())

@@ -11,6 +11,7 @@ from undercut.errors import CapabilityError, DataError
 from undercut.maps.gram import DenseGram, LinearKernel, PolynomialKernel, RbfKernel, SigmoidKernel
 from undercut.maps.gram.near_rows import FEW, NearRows
 from undercut.solvers import KernelHedging
+from undercut.testing import check_certificate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -44,6 +45,18 @@ def test_exact_products_sum_in_double_precision():
     gram = DenseGram(K, check=False)
     exact = float(np.float32(0.1)) * 3000.0
     assert float(gram.exact_product(torch.ones(3000, dtype=torch.float64))[0]) == pytest.approx(exact, rel=1e-14)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_a_kernel_stored_in_single_precision_on_a_device_is_certified_in_double(C):
+    problem = machine(n=200, C=C)
+    gram = DenseGram.of(RbfKernel(problem.gamma), torch.tensor(problem.X), np.float32)
+    assert gram.K.dtype == torch.float32
+    v = np.random.default_rng(0).standard_normal((200, 2))
+    np.testing.assert_allclose(gram.exact_product(torch.tensor(v)).numpy(), problem.K @ v, atol=1e-12)
+    risk, reg = problem.parts(gram)
+    result = minimize(risk, reg, KernelHedging(), stop=Stop(gap_rel=1e-4, max_steps=2000))
+    check_certificate(result, risk, reg)
 
 
 def test_what_a_device_cannot_is_refused():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from undercut.cli.models import MODELS, losses
 from undercut.estimators import SequenceLabeler
-from undercut.estimators.kernel_classifier import KERNELS, SOLVERS as KERNEL_SOLVERS
+from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
+from undercut.maps.gram import KERNELS
 from undercut.solvers import SOLVERS
 from undercut.solvers.online import ONLINE_SOLVERS
 

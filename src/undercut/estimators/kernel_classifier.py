@@ -210,8 +210,9 @@ class KernelClassifier(ClassifierBase):
             return self.solver
         if self.device is not None or not self.store_gram:
             return KernelHedging()
-        blocks = min(BLOCKS, gram.n_samples // BLOCK_SAMPLES)
-        return KernelHedging(blocks=blocks) if self.solver == "hedging" and blocks > 1 else PairDescent()
+        if self.solver != "hedging":
+            return PairDescent()
+        return KernelHedging(blocks=max(2, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES)))
 
     def _gram(self, X: Any) -> Gram:
         """The Gram matrix of the training samples; refused if it does not fit, or is none."""

@@ -55,7 +55,7 @@ class DenseDesign(Matrix):
 
 
 class NarrowDesign(DenseDesign):
-    """Rows of float32, widened block by block so that BLAS adds in float64."""
+    """Rows of float32, widened block by block so that BLAS multiplies and adds in float64: X as given is exact."""
 
     def __init__(self, X: Array) -> None:
         super().__init__(X)

@@ -12,6 +12,7 @@ from undercut._jit.gram import add_rows, gather
 from undercut.devices import beside, empty_near, free_bytes, on_host
 from undercut.maps.gram.base import Gram, Kernel
 from undercut.maps.gram.checks import check_definite, check_memory, check_square, check_symmetric, finite_diagonal
+from undercut.maps.gram.exact_rows import ExactRows
 from undercut.maps.gram.near_rows import NearRows
 from undercut.maps.gram.tiled import TILE, KernelTiles
 from undercut.threads import each, one_thread, spans
@@ -89,12 +90,17 @@ class DenseGram(Gram):
     @override
     def exact_product(self, v: Any) -> Any:
         if self.exact is not None:
-            return self.exact.product(v)
+            return self._exact_rows.product(v) if on_host(self.K) else self.exact.product(v)
         if on_host(self.K):
             return self.product(v)
         rows, tile = v.nonzero()[:, 0].unique(), max(1, 4 * TILE // self.n_samples)  # a device has room for more
         parts = [rows[low : low + tile] for low in range(0, len(rows), tile)]
         return sum((self.K[part].to(v.dtype).T @ v[part] for part in parts), start=0.0 * v)
+
+    @cached_property
+    def _exact_rows(self) -> ExactRows:
+        assert self.exact is not None
+        return ExactRows(self.exact)
 
     @cached_property
     def _near_rows(self) -> NearRows:

@@ -48,6 +48,19 @@ class KernelTiles:
             each(fill, range(0, len(v), tile))
         return out
 
+    def rows(self, rows: Array) -> FloatArray:
+        """``kernel(X[rows], X)`` in main memory."""
+        n, some = self.X.shape[0], self.X[rows]
+        out = np.empty((rows.size, n))
+        tile = max(1, self.tile_bytes // (8 * rows.size))
+
+        def fill(low: int) -> None:
+            out[:, low : low + tile] = self.kernel(some, self.X[low : low + tile])
+
+        with one_thread():
+            each(fill, range(0, n, tile))
+        return out
+
     def diagonal(self) -> FloatArray:
         """All ``k(x, x)``."""
         chunks = [self.X[low : low + 8] for low in range(0, self.X.shape[0], 8)]
