@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.cli.report import labels
-from undercut.errors import ParameterError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators import (
     KernelClassifier,
     LinearClassifier,
@@ -165,11 +165,18 @@ def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: P
     if isinstance(model, TransductiveClassifier):
         _fit_transductive(model, X, labels(y), unlabelled)
     elif isinstance(model, Ranker):
-        model.fit(X, y, qid=qid)
+        model.fit(X, y, qid=required_queries(qid))
     elif isinstance(model, NoveltyDetector):
         model.fit(X)
     else:
         model.fit(X, y if isinstance(model, LinearRegressor) else labels(y))
+
+
+def required_queries(qid: Array | None) -> Array:
+    """The queries of a file for ranking."""
+    if qid is None:
+        raise DataError("a ranking needs queries: write qid:1 behind the target of each row; the file has no qid")
+    return qid
 
 
 def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Any) -> None:

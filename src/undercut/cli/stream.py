@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from undercut.cli.report import labels, print_rows
 from undercut.errors import DataError, ParameterError
-from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
-from undercut.io.svmlight import iter_svmlight
+from undercut.estimators import OnlineClassifier, OnlineRegressor
+from undercut.io import iter_svmlight, load_model, save_model
 
 
 def train_online(

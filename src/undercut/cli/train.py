@@ -18,8 +18,7 @@ from undercut.cli.report import describe_fit
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.stream import train_online
 from undercut.errors import ParameterError
-from undercut.estimators import load_model, save_model
-from undercut.io.svmlight import load_svmlight
+from undercut.io import load_model, load_svmlight, save_model
 from undercut.trace import Result, Status, write_trace
 
 KERNEL_OPTIONS = ("C", "degree", "coef0", "device")
@@ -74,7 +73,7 @@ def train(
     try:
         model, results = _fit_rows(given) if task is None else _fit_sequences(given)
     except KeyboardInterrupt:
-        typer.echo("undercut: interrupted before the first step; there is no model to save", err=True)
+        typer.echo("undercut: interrupted; there is no model to save", err=True)
         raise typer.Exit(130) from None
     save_model(model, output)
     if trace is not None:
@@ -163,7 +162,11 @@ def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting
             raise ParameterError(f"--start was fitted to {model._n_fitted} samples, and the data have {n_rows}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        fitting()
+        try:
+            fitting()
+        except KeyboardInterrupt:
+            if not getattr(model, "interrupted_", False):  # no solution was kept
+                raise
     return model.result_ if isinstance(model.result_, list) else [model.result_]
 
 

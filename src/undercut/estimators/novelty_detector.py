@@ -10,15 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from undercut.contracts import Loss, Solver
-from undercut.estimators.linear_model import LinearModel
+from undercut.contracts import Solver
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.linear_model import LinearModel, Start, start_coef
+from undercut.maps.design import trusted_design
+from undercut.regularizers import L2
 from undercut.risks import NoveltyRisk
 from undercut.types import Array, FloatArray
 
 
-class NoveltyDetector(OutlierMixin, LinearModel):
+class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
     """``min_{w,rho} lam/2 |w|^2 + 1/nu sum_i weight_i max(0, rho - <w, x_i>) - rho``, the weights scaled to sum to one.
 
     The linear one-class support vector machine (Schölkopf et al. 2001) looks for the hyperplane farthest from the
@@ -62,14 +66,10 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     (0.1, array([-1,  1]))
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {}
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CertifiedEstimator._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        **{
-            name: domain
-            for name, domain in LinearModel._parameter_constraints.items()
-            if name not in ("loss", "fit_intercept")
-        },
     }
 
     def __init__(
@@ -85,27 +85,16 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.nu = nu
-        self.lam = lam
-        self.solver = solver
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NoveltyDetector:
-        """Fit the model; ``y`` is ignored, ``sample_weight`` counts a sample that often."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        X = self._validated(X, reset=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        risk = NoveltyRisk(X, self.nu, sample_weight)
-        w0 = start if start is not None and start.size == risk.n_params else None
+        """Fit the model; ``y`` is ignored, a weight of 2 equals duplicating the sample."""
+        last = Start.of(self)
+        X = validated(self, X, reset=True)
+        risk = NoveltyRisk(trusted_design(X), self.nu, optional_weight(sample_weight, X))
         tiny = 1e-9 * self._scale(X)
-        result = self._minimize(risk, w0, gap_abs=tiny)
+        result = self._minimizer(gap_abs=tiny)(risk, L2(self.lam), start_coef(last, X.shape[1]))
         if result.objective >= -tiny:
             warnings.warn(
                 "the origin lies among the samples, so no hyperplane separates them from it: shift the features, or "
@@ -114,8 +103,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
                 stacklevel=2,
             )
         self.coef_, self.intercept_ = result.w, risk.intercept(result.w)
-        self._report([result])
-        return self
+        return self._conclude([result])
 
     def _scale(self, X: Any) -> float:
         """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""
@@ -130,7 +118,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     def score_samples(self, X: Any) -> FloatArray:
         """``<w, x>``, the larger the more ordinary."""
         check_is_fitted(self)
-        scores: FloatArray = self._validated(X) @ self.coef_
+        scores: FloatArray = validated(self, X) @ self.coef_
         return scores
 
     def decision_function(self, X: Any) -> FloatArray:
