@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from undercut import LinearClassifier, OnlineClassifier, OnlineRegressor, Quantile, Status, load_model, save_model
-from undercut.errors import DataError, ModelFileError
+from undercut.errors import DataError
 from undercut.solvers.online import ONLINE_SOLVERS, OptimisticProximal, Pegasos
 
 solvers = pytest.mark.parametrize("solver", ONLINE_SOLVERS)
@@ -401,15 +401,11 @@ def test_a_paused_stream_goes_on_bit_for_bit(request, tmp_path, solver, average,
     ],
     ids=["solver", "solver_settings", "class_weight"],
 )
-def test_a_paused_stream_keeps_its_settings_or_is_not_saved(cancer, tmp_path, settings):
-    """A model that goes on differently than it would have, without a word, is the one thing that must not happen."""
+def test_a_paused_stream_keeps_its_settings(cancer, tmp_path, settings):
     pieces = chunks(*cancer)
     whole = streamed(OnlineClassifier(lam=1e-2, **settings), pieces)
     model = streamed(OnlineClassifier(lam=1e-2, **settings), pieces[:5])
-    try:
-        save_model(model, tmp_path / "model.uc")
-    except ModelFileError:
-        return
+    save_model(model, tmp_path / "model.uc")
     model = streamed(load_model(tmp_path / "model.uc"), pieces[5:])
     np.testing.assert_array_equal(model.coef_, whole.coef_)
 

@@ -186,5 +186,8 @@ def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array,
     target = np.concatenate([codes, np.full(more.shape[0], -1)])
     if hasattr(model, "classes_"):  # a start, in the labels of the file
         model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
-    model.fit(sp.vstack([X, more], format="csr"), target)
-    model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]
+    try:
+        model.fit(sp.vstack([X, more], format="csr"), target)
+    finally:  # a fit that Ctrl-C ended is kept too
+        if hasattr(model, "transduction_"):
+            model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]

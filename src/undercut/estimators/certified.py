@@ -145,6 +145,8 @@ class CertifiedEstimator(BaseEstimator):
                 raise ValueError(f"a {cls.__name__} has no attribute {name!r}")
             setattr(model, name, decode(value, state.arrays))
         model.n_features_in_ = int(model.n_features_in_)
+        if hasattr(model, "feature_names_in_"):
+            model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params

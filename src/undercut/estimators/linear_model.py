@@ -69,10 +69,12 @@ class LinearModel:
     def from_state(cls, state: ModelState) -> Self:
         """The estimator that ``state`` described; ``ValueError`` if its parts do not fit together."""
         model: Any = super().from_state(state)
-        expected = _expected_shape(model)
-        if model.coef_.shape != expected or np.shape(model.intercept_) != expected[:-1]:
+        if hasattr(cls, "_losses"):
+            model._loss()  # ValueError for an unknown name
+        expected, coef = _expected_shape(model), np.asarray(dense_coef(model), dtype=np.float64)
+        if coef.shape != expected or np.shape(model.intercept_) != expected[:-1]:
             raise ValueError(
-                f"coefficients of shape {model.coef_.shape} and intercepts of shape {np.shape(model.intercept_)} "
+                f"coefficients of shape {coef.shape} and intercepts of shape {np.shape(model.intercept_)} "
                 f"do not fit {model.n_features_in_} features and the classes {getattr(model, 'classes_', None)}"
             )
         names = getattr(model, "feature_names_in_", None)

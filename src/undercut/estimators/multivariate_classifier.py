@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -14,6 +14,7 @@ from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.inputs import validated
 from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
 from undercut.estimators.targets import encode_classes
+from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.measures import Measure, measure_named
 from undercut.regularizers import L2
@@ -112,6 +113,13 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         if not np.isin(y, self.classes_).all():
             raise DataError(f"y must hold labels of the fit, {self.classes_.tolist()}; got {np.unique(y).tolist()}")
         return 1.0 - self._measure().label_loss(np.where(y == self.classes_[1], 1.0, -1.0), scores)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """The classifier that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        model._measure()  # ParameterError for an unknown name
+        return model
 
     def _measure(self) -> Measure:
         return measure_named(self.measure) if isinstance(self.measure, str) else self.measure

@@ -125,7 +125,8 @@ class OnlineModel(LinearModel, CertifiedEstimator):
             return model
         size = model.n_features_in_ + int(model.fit_intercept)
         for game in model._games:
-            if [game.v.shape, game.u.shape, game.numbers.shape] != [(size,), (size,), (N_STATE,)]:
+            shapes = [game.v.shape, game.u.shape, game.numbers.shape]
+            if shapes != [(size,), (size,), (N_STATE,)] or not isinstance(game.rng, np.random.Generator):
                 raise ValueError("the games of the stream do not fit the model")
         if len(model._games) != np.atleast_1d(model.intercept_).size:
             raise ValueError(f"{len(model._games)} games do not fit intercepts {model.intercept_}")

@@ -54,8 +54,8 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
         return _array(np.asarray(value), name, arrays)
     if KINDS.get(type(value).__name__) is not type(value):
         raise ModelFileError(
-            f"`{name}` cannot be saved: a {_name_of(value)} is not part of undercut, and pickle is unsafe; use one of "
-            "undercut's own, or save the estimator without it"
+            f"`{name}` cannot be saved: {_name_of(value)} is not part of undercut, and pickle is unsafe; use one of "
+            "undercut's own by its name or as an object"
         )
     return _tagged("object", settings_of(value), name, arrays) | {"kind": type(value).__name__}
 
@@ -88,7 +88,9 @@ def _made(kind: str, settings: dict[str, Any]) -> Any:
 
 
 def _name_of(value: Any) -> str:
-    return getattr(value, "__name__", type(value).__name__)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"the function {value.__name__}" if hasattr(value, "__name__") else f"a {type(value).__name__}"
 
 
 def _tagged(tag: str, content: Any, name: str, arrays: Arrays) -> dict[str, Any]:
