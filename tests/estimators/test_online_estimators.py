@@ -91,6 +91,25 @@ def test_a_certificate_is_given_when_asked_for(cancer):
     np.testing.assert_array_equal(sure.coef_, unsure.coef_)
 
 
+@pytest.mark.parametrize("kind", [np.random.RandomState, np.random.default_rng], ids=["RandomState", "Generator"])
+def test_a_generator_draws_the_order_of_samples(cancer, kind):
+    first, second, other = (
+        OnlineClassifier(lam=1e-3, n_passes=2, random_state=kind(seed)).fit(*cancer).coef_ for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    model = OnlineClassifier(lam=1e-3, n_passes=2, random_state=kind(1))
+    assert not np.array_equal(model.fit(*cancer).coef_, model.fit(*cancer).coef_), "each fit draws anew"
+
+
+def test_a_stream_draws_its_seed_once(cancer):
+    seeds = np.random.RandomState(1)
+    streamed(OnlineClassifier(random_state=seeds), chunks(*cancer))
+    fresh = np.random.RandomState(1)
+    fresh.randint(2**31 - 1)
+    assert seeds.randint(1000) == fresh.randint(1000)
+
+
 def test_the_order_of_samples_follows_the_random_state(cancer):
     first, again, other = (
         OnlineClassifier(lam=1e-3, n_passes=2, random_state=seed).fit(*cancer).coef_ for seed in (1, 1, 2)

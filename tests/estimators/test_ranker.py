@@ -142,7 +142,7 @@ def test_the_score_is_the_mean_ndcg_of_queries_with_a_relevant_document():
 def test_tied_scores_count_as_scikit_learn_counts_them():
     X, y = np.zeros((4, 1)), np.array([3.0, 2.0, 0.0, 0.0])
     model = Ranker().fit(np.arange(4.0)[:, None], y, qid=np.zeros(4))
-    assert model.score(X, y) == pytest.approx(ndcg_score([y], [np.zeros(4)], k=10))
+    assert model.score(X, y, qid=np.zeros(4)) == pytest.approx(ndcg_score([y], [np.zeros(4)], k=10))
 
 
 def test_the_only_document_of_a_query_is_ranked_well():
@@ -156,7 +156,15 @@ def test_the_only_document_of_a_query_is_ranked_well():
 def test_relevances_that_have_no_ndcg_are_refused(y, rule):
     model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3))
     with pytest.raises(DataError, match=rule):
-        model.score(np.ones((2, 1)), y)
+        model.score(np.ones((2, 1)), y, qid=[0, 0])
+
+
+def test_documents_without_queries_are_refused_by_the_name_of_the_parameter():
+    X, y = np.arange(3.0)[:, None], [0, 1, 2]
+    with pytest.raises(DataError, match=r"`qid` must give the query.*qid=np.zeros"):
+        Ranker().fit(X, y)
+    with pytest.raises(DataError, match="`qid` must give the query"):
+        Ranker().fit(X, y, qid=np.zeros(3)).score(X, y)
 
 
 def test_ids_are_routed_through_a_grid_search():
@@ -182,8 +190,8 @@ def test_unknown_losses_are_refused(loss):
     ("y", "qid", "rule"),
     [
         ([1, 0, 0], [1, 2], "one query id per row"),
-        ([1, 0, np.nan], None, "NaN"),
-        ([0, 0, 0], None, "at least 2 grades|a relevant document"),
+        ([1, 0, np.nan], [1, 1, 1], "NaN"),
+        ([0, 0, 0], [1, 1, 1], "at least 2 grades|a relevant document"),
     ],
 )
 def test_bad_documents_are_refused(loss, y, qid, rule):

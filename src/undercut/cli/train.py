@@ -80,7 +80,7 @@ def train(
         _write_traces(trace, results, model)
     if not quiet:
         describe_fit(model, results, output)
-    raise typer.Exit(_exit_code(results))
+    raise typer.Exit(_exit_code(model, results))
 
 
 def _stream(given: SimpleNamespace) -> int:
@@ -195,8 +195,7 @@ def _write_traces(path: Path, results: list[Result], model: Any) -> None:
         write_trace(path.with_name(f"{path.stem}-{label}{path.suffix}"), result.trace)
 
 
-def _exit_code(results: list[Result]) -> int:
-    statuses = {result.status for result in results}
-    if Status.STOPPED in statuses:
+def _exit_code(model: Any, results: list[Result]) -> int:
+    if model.interrupted_:
         return 130
-    return 0 if statuses == {Status.CONVERGED} else 3
+    return 0 if all(result.status is Status.CONVERGED for result in results) else 3

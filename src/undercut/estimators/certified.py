@@ -112,15 +112,15 @@ class CertifiedEstimator(BaseEstimator):
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         return Minimizer(self.solver, stop, self.verbose, frozenset({Status.CONVERGED}))
 
-    def _conclude(self, results: list[Result]) -> Self:
-        """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` if Ctrl-C ended one."""
+    def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
+        """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
         self.result_ = results[0] if len(results) == 1 else results
         self.certificate_ = results[0].certificate
         self.objective_ = float(sum(result.objective for result in results))
         self.gap_ = float(sum(result.gap for result in results))
         self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
-        self.interrupted_ = any(result.status is Status.STOPPED for result in results)
+        self.interrupted_ = minimizer.interrupted
         if self.interrupted_:
             raise KeyboardInterrupt
         return self

@@ -154,10 +154,11 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
             gram = self._gram(X)
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
         fit_one = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
-        fit_one = partial(fit_one, weight, lam, self._minimizer())
+        minimizer = self._minimizer()
+        fit_one = partial(fit_one, weight, lam, minimizer)
         fits = list(map(fit_one, one_against_rest(classes, codes, starts)))
         self._set_machines(X, codes, fits)
-        return self._conclude([fit.result for fit in fits])
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _check_together(self) -> None:
         """Settings that would be ignored are refused instead."""

@@ -132,11 +132,12 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         start, design = start_coef(last, X.shape[1], self.classes_), trusted_design(X)
         if joint is not None:
             return self._fit_jointly(design, codes, weight, start, joint)
-        fit_one = partial(self._fit_one, design, weight, self._minimizer())
+        minimizer = self._minimizer()
+        fit_one = partial(self._fit_one, design, weight, minimizer)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.intercept for fit in fits])
-        return self._conclude([fit.result for fit in fits])
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
         """Fit one class against the rest; a non-convex problem from the optimum of the hinge loss."""
@@ -175,10 +176,11 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         w0 = None
         if start is not None:
             w0 = (start if K > 2 else np.vstack([-0.5 * start, 0.5 * start])).reshape(-1)
-        result = self._minimizer()(risk, self._regularizer(), w0)
+        minimizer = self._minimizer()
+        result = minimizer(risk, self._regularizer(), w0)
         W, b = result.w.reshape(K, -1), risk.intercepts(result.w)
         self.coef_, self.intercept_ = (W, b) if K > 2 else (W[1:] - W[:1], b[1:] - b[:1])
-        return self._conclude([result])
+        return self._conclude(minimizer, [result])
 
     @override
     def _probabilities(self, scores: FloatArray) -> FloatArray:

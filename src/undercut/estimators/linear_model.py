@@ -77,6 +77,7 @@ class LinearModel:
                 f"coefficients of shape {coef.shape} and intercepts of shape {np.shape(model.intercept_)} "
                 f"do not fit {model.n_features_in_} features and the classes {getattr(model, 'classes_', None)}"
             )
+        model.coef_ = coef
         names = getattr(model, "feature_names_in_", None)
         if names is not None and names.shape != (model.n_features_in_,):
             raise ValueError(f"{names.size} names do not fit {model.n_features_in_} features")

@@ -102,9 +102,10 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         target = np.where(codes == 1, 1.0, -1.0)
         risk = MultivariateRisk(trusted_design(X), target, self._measure(), fit_intercept=self.fit_intercept)
         start = start_coef(last, X.shape[1], self.classes_)
-        fit = Fit.of(risk, self._minimizer()(risk, L2(self.lam), None if start is None else start[0]))
+        minimizer = self._minimizer()
+        fit = Fit.of(risk, minimizer(risk, L2(self.lam), None if start is None else start[0]))
         self.coef_, self.intercept_ = fit.w[None], np.array([fit.intercept])
-        return self._conclude([fit.result])
+        return self._conclude(minimizer, [fit.result])
 
     def score(self, X: Any, y: Any) -> float:
         """The measure itself, larger is better: F1, precision among the top k of X, ..., 1 - Delta in general."""

@@ -94,7 +94,8 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
         X = validated(self, X, reset=True)
         risk = NoveltyRisk(trusted_design(X), self.nu, optional_weight(sample_weight, X))
         tiny = 1e-9 * self._scale(X)
-        result = self._minimizer(gap_abs=tiny)(risk, L2(self.lam), start_coef(last, X.shape[1]))
+        minimizer = self._minimizer(gap_abs=tiny)
+        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
         if result.objective >= -tiny:
             warnings.warn(
                 "the origin lies among the samples, so no hyperplane separates them from it: shift the features, or "
@@ -103,7 +104,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
                 stacklevel=2,
             )
         self.coef_, self.intercept_ = result.w, risk.intercept(result.w)
-        return self._conclude([result])
+        return self._conclude(minimizer, [result])
 
     def _scale(self, X: Any) -> float:
         """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""

@@ -92,10 +92,11 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         self.classes_, codes = encode_classes(y)
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
         start = self._start(last, X.shape[1], self.classes_)
-        fit_one = partial(self._fit_passes, self._design(X), weight, self._minimizer())
+        minimizer = self._minimizer()
+        fit_one = partial(self._fit_passes, self._design(X), weight, minimizer)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
         self._set_fits(fits)
-        return self._conclude([fit.result for fit in fits])
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _set_fits(self, fits: list[Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])

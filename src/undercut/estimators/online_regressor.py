@@ -56,9 +56,10 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
         weight = optional_weight(sample_weight, X)
+        minimizer = self._minimizer()
         problem = Problem(y, self._start(last, X.shape[1]), "")
-        self.coef_, self.intercept_, result = self._fit_passes(self._design(X), weight, self._minimizer(), problem)
-        return self._conclude([result])
+        self.coef_, self.intercept_, result = self._fit_passes(self._design(X), weight, minimizer, problem)
+        return self._conclude(minimizer, [result])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:

@@ -107,9 +107,10 @@ class Ranker(LinearModel, CertifiedEstimator):
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
         risk = named_risk(self.loss)(trusted_design(X), y, qid) if isinstance(self.loss, str) else self.loss(X, y, qid)
-        result = self._minimizer()(risk, L2(self.lam), start_coef(last, X.shape[1]))
+        minimizer = self._minimizer()
+        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
         self.coef_, self.intercept_, _ = Fit.of(risk, result)
-        return self._conclude([result])
+        return self._conclude(minimizer, [result])
 
     def predict(self, X: Any) -> FloatArray:
         """Scores: within a query, the higher the better."""

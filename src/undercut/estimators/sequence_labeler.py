@@ -148,10 +148,11 @@ class SequenceLabeler(CertifiedEstimator):
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
             w0 = risk.design.pack(last[1])
-        result = self._minimizer()(risk, L2(self.lam), w0, solver=_bundle(risk) if self.solver == "auto" else None)
+        minimizer = self._minimizer()
+        result = minimizer(risk, L2(self.lam), w0, solver=_bundle(risk) if self.solver == "auto" else None)
         self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
         self.n_features_in_ = self.coef_.shape[1]
-        return self._conclude([result])
+        return self._conclude(minimizer, [result])
 
     def _pairs(self) -> Literal["all", "seen"]:
         if self.pairs == "auto":

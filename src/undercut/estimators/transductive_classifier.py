@@ -106,14 +106,15 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
                 "use 'labelled'"
             )
         weight, design = self._all_weights(X, y, codes, sample_weight), trusted_design(X)
-        fit_one = partial(self._fit_one, design, weight, self._minimizer())
+        minimizer = self._minimizer()
+        fit_one = partial(self._fit_one, design, weight, minimizer)
         start = start_coef(last, X.shape[1], self.classes_)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.intercept for fit in fits])
         self.transduction_ = labels_of(design.matmat(self.coef_) + self.intercept_, self.classes_)
         self.transduction_[labelled] = y[labelled]
-        return self._conclude([fit.result for fit in fits])
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
         """One problem, from the solution on the labelled samples unless there is a start."""

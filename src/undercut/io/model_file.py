@@ -60,8 +60,8 @@ def save_model(model: Savable, path: str | Path) -> None:
     name = type(model).__name__
     if _estimators().get(name) is not type(model):
         raise ModelFileError(
-            f"only undercut's own estimators can be saved, and {name} is none of them: save a pipeline's last step, or "
-            "copy the parameters of a subclass to its base"
+            f"only estimators of undercut can be saved; got a {name}: save the last step of a pipeline, or use the "
+            "base class in place of a subclass"
         )
     state = model.state()
     header = {"version": VERSION, "estimator": name, "params": state.params, "fitted": state.fitted}
@@ -81,7 +81,7 @@ def load_model(path: str | Path) -> Any:
         elif header["version"] != VERSION:
             raise ValueError(f"format version {header['version']!r} is unknown; this undercut reads 1 to {VERSION}")
         kind = _estimators()[header["estimator"]]
-        return kind.from_state(ModelState(dict(header["params"]), dict(header["fitted"]), arrays))
+        return kind.from_state(ModelState(header["params"], header["fitted"], arrays))
     except DAMAGE as error:
         raise ModelFileError(f"{path} is not a model file of undercut, or is damaged: {error}") from error
 
