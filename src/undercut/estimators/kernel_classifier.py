@@ -73,13 +73,9 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         Where the Gram matrix is kept, such as "cuda"; needs torch.  None is main memory.
     fit_intercept : bool
     class_weight : dict, "balanced" or None
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
     warm_start : bool
         Start from the last fit if it had as many samples.
-    verbose : 0 or 1
-    random_state : ignored; all of it is deterministic.
+    gap_rel, max_steps, max_seconds, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------

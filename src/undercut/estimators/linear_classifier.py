@@ -17,7 +17,7 @@ from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import Fit, LinearModel, Start, stacked, start_coef
 from undercut.estimators.sparse_coef import SparseCoefMixin
 from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
 from undercut.losses import CrammerSinger, Exponential, Hinge, HuberHinge, Logistic, Ramp, Softmax, SquaredHinge
@@ -135,8 +135,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         minimizer = self._minimizer()
         fit_one = partial(self._fit_one, design, weight, minimizer)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
-        self.coef_ = np.stack([fit.w for fit in fits])
-        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self.coef_, self.intercept_ = stacked(fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:

@@ -43,6 +43,11 @@ class Fit(NamedTuple):
         return cls(result.w, risk.intercept(result.w), result)
 
 
+def stacked(fits: list[Fit]) -> tuple[FloatArray, FloatArray]:
+    """``coef_`` and ``intercept_`` of several problems, one row each."""
+    return np.stack([fit.w for fit in fits]), np.array([fit.intercept for fit in fits])
+
+
 class LinearModel:
     """Scores ``<coef_, x> + intercept_``; with ``classes_``, one row of coefficients per problem."""
 

@@ -38,14 +38,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; there it only says whom ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------

@@ -38,14 +38,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
         Lambda only scales ``coef_`` and ``offset_``; predictions do not depend on it.  ``lam = 1 / (nu * n_samples)``
         gives the numbers of scikit-learn's ``OneClassSVM(kernel="linear")``.
     solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", or a ``Solver``
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * |objective|``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from undercut.errors import DataError
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
 from undercut.estimators.inputs import validated
 from undercut.estimators.linear_classifier import CONVEX_LOSSES
-from undercut.estimators.linear_model import Fit, Start
+from undercut.estimators.linear_model import Start, stacked
 from undercut.estimators.online_model import STREAM, OnlineModel
 from undercut.estimators.targets import class_weighted, encode_classes, one_against_rest, positive_codes
 from undercut.solvers.online.base import OnlineSolver
@@ -95,12 +95,8 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         minimizer = self._minimizer()
         fit_one = partial(self._fit_passes, self._design(X), weight, minimizer)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
-        self._set_fits(fits)
+        self.coef_, self.intercept_ = stacked(fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
-
-    def _set_fits(self, fits: list[Fit]) -> None:
-        self.coef_ = np.stack([fit.w for fit in fits])
-        self.intercept_ = np.array([fit.intercept for fit in fits])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
@@ -122,7 +118,7 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
             starts = self._known_starts(len(targets), X.shape[1])
             self.classes_ = labels
             self._start_games(starts)
-        self._set_fits(self._absorb(X, targets, weight))
+        self.coef_, self.intercept_ = stacked(self._absorb(X, targets, weight))
         return self
 
     def _known_starts(self, n_problems: int, n_features: int) -> list[FloatArray]:

@@ -65,14 +65,7 @@ class SequenceLabeler(CertifiedEstimator):
         dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
         features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
         ``features``, else "all".
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's weights.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, labels_of
 from undercut.estimators.inputs import checked_weight, validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import Fit, LinearModel, Start, stacked, start_coef
 from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
 from undercut.losses import Hinge
 from undercut.maps.design import trusted_design
@@ -110,8 +110,7 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         fit_one = partial(self._fit_one, design, weight, minimizer)
         start = start_coef(last, X.shape[1], self.classes_)
         fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
-        self.coef_ = np.stack([fit.w for fit in fits])
-        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self.coef_, self.intercept_ = stacked(fits)
         self.transduction_ = labels_of(design.matmat(self.coef_) + self.intercept_, self.classes_)
         self.transduction_[labelled] = y[labelled]
         return self._conclude(minimizer, [fit.result for fit in fits])
