@@ -4,6 +4,12 @@ import json
 import struct
 
 
+def entry(stored, name):
+    """The ``[name, value]`` of a stored dict, or of the settings of a stored object."""
+    items = stored["object"]["dict"] if "object" in stored else stored["dict"]
+    return next(item for item in items if item[0] == name)
+
+
 def edit(path, change):
     """Rewrite the JSON header of a model file."""
     raw = path.read_bytes()

@@ -16,7 +16,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "rich": ["callbacks", "cli"],
     "typer": ["cli"],
     "torch": ["devices"],
-    "safetensors": ["io", "estimators"],
+    "safetensors": ["io"],
     "piqp": ["solvers.bundle.master"],
     "threadpoolctl": ["threads"],
 }

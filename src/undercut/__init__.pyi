@@ -15,11 +15,11 @@ from .estimators import (
     SequenceLabeler as SequenceLabeler,
     TransductiveClassifier as TransductiveClassifier,
     lam_from_C as lam_from_C,
-    load_model as load_model,
-    save_model as save_model,
 )
 from .io import (
+    load_model as load_model,
     load_svmlight as load_svmlight,
+    save_model as save_model,
 )
 from .losses import (
     Absolute as Absolute,

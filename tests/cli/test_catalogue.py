@@ -108,7 +108,19 @@ def test_options_that_do_not_fit_are_refused(cancer, undercut, options, message)
     assert message in err
 
 
-def test_a_relevance_below_zero_is_refused_with_the_remedy(cancer, undercut):
-    code, _, err = undercut("train", cancer, "--loss", "ndcg@10")
+def test_a_ranking_of_a_file_without_queries_is_refused_with_the_remedy(cancer, queries, undercut, tmp_path):
+    code, _, err = undercut("train", cancer, "--loss", "pairwise", "-o", tmp_path / "m.uc")
+    assert code == 1
+    assert "write qid:1 behind the target" in err
+    undercut("train", queries, "--loss", "pairwise", "-o", tmp_path / "m.uc")
+    queries.write_text("1 1:1\n0 2:1\n")
+    code, _, err = undercut("evaluate", tmp_path / "m.uc", queries)
+    assert code == 1
+    assert "write qid:1 behind the target" in err
+
+
+def test_a_relevance_below_zero_is_refused_with_the_remedy(queries, undercut):
+    queries.write_text("-1 qid:1 1:1\n1 qid:1 2:1\n")
+    code, _, err = undercut("train", queries, "--loss", "ndcg@10")
     assert code == 1
     assert "shift the grades" in err

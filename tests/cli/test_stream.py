@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
-from tests.model_files import edit
+from tests.model_files import edit, entry
 
 from undercut import LinearClassifier, OnlineClassifier, load_model, save_model
 from undercut.cli import main
@@ -230,27 +230,37 @@ def test_ctrl_c_before_anything_is_learned_saves_nothing(cancer, undercut, tmp_p
     assert not (tmp_path / "m.uc").exists()
 
 
+def rng_of(header):
+    """The state of the generator of the first game."""
+    return entry(header["fitted"]["_games"]["list"][0], "rng")[1]["generator"]
+
+
+def set_entry(stored, name, value):
+    entry(stored, name)[1] = value
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        lambda h: h["stream"].pop("rng"),
-        lambda h: h["stream"].update(rng=[]),
-        lambda h: h["stream"].update(rng=7),
-        lambda h: h["stream"].update(rng=["PCG64"]),
-        lambda h: h["stream"]["rng"].append(h["stream"]["rng"][0]),
-        lambda h: h["stream"]["rng"][0].update(bit_generator="os.system"),
-        lambda h: h["stream"]["rng"][0].pop("state"),
-        lambda h: h["stream"]["rng"][0]["state"].update(state="x"),
-        lambda h: h["stream"]["rng"][0]["state"].update(state=-1),
-        lambda h: h["stream"].update(n_samples_seen="many"),
-        lambda h: h["stream"].update(n_samples_seen=-1),
-        lambda h: h["stream"].update(excess=float("nan")),
-        lambda h: h["stream"].update(excess=-1.0),
-        lambda h: h["stream"].update(seen=float("nan")),
-        lambda h: h["stream"].update(seen=-569.0),
-        lambda h: h["stream"].update(seen=None),
-        lambda h: h.update(stream=None),
-        lambda h: h.update(stream=[]),
+        lambda h: h["fitted"].pop("_games"),
+        lambda h: h["fitted"].update(_games={"list": []}),
+        lambda h: h["fitted"].update(_games=7),
+        lambda h: h["fitted"].update(_games={"list": ["PCG64"]}),
+        lambda h: h["fitted"]["_games"]["list"].append(h["fitted"]["_games"]["list"][0]),
+        lambda h: set_entry(rng_of(h), "bit_generator", "os.system"),
+        lambda h: set_entry(rng_of(h), "state", None),
+        lambda h: set_entry(entry(rng_of(h), "state")[1], "state", "x"),
+        lambda h: set_entry(entry(rng_of(h), "state")[1], "state", -1),
+        lambda h: set_entry(h["fitted"]["_games"]["list"][0], "rng", 7),
+        lambda h: set_entry(h["fitted"]["_games"]["list"][0], "v", {"array": "coef_"}),
+        lambda h: h["fitted"].update(n_samples_seen_="many"),
+        lambda h: h["fitted"].update(n_samples_seen_=-1),
+        lambda h: h["fitted"].update(_excess=float("nan")),
+        lambda h: h["fitted"].update(_excess=-1.0),
+        lambda h: h["fitted"].update(_seen=float("nan")),
+        lambda h: h["fitted"].update(_seen=-569.0),
+        lambda h: h["fitted"].update(_seen=None),
+        lambda h: h["fitted"].pop("_seen"),
         lambda h: h["params"].update(fit_intercept=False),
         lambda h: h["params"].update(batch_size=0),
         lambda h: h["params"].update(solver="newton"),

@@ -241,23 +241,24 @@ def test_a_model_of_a_matrix_can_be_saved_and_one_of_a_function_cannot(tmp_path,
     model = KernelClassifier(kernel="precomputed").fit(K, y)
     save_model(model, tmp_path / "model.uc")
     np.testing.assert_array_equal(load_model(tmp_path / "model.uc").predict(K), model.predict(K))
-    with pytest.raises(ModelFileError, match="a function cannot"):
+    with pytest.raises(ModelFileError, match="`kernel` cannot be saved: the function rbf_kernel"):
         save_model(KernelClassifier(kernel=rbf_kernel).fit(X, y), tmp_path / "model.uc")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda h: h["machine"].update(n_features=3),
-        lambda h: h["machine"].update(n_fitted=1),
-        lambda h: h["machine"].update(n_support=[1]),
-        lambda h: h["machine"].update(gamma="wide"),
-        lambda h: h["machine"].update(gamma=-1.0),
-        lambda h: h.pop("machine"),
+        lambda h: h["fitted"].update(n_features_in_=3),
+        lambda h: h["fitted"].update(_n_fitted=1),
+        lambda h: h["fitted"].update(n_support_={"list": [1]}),
+        lambda h: h["fitted"].update(_gamma="wide"),
+        lambda h: h["fitted"].update(_gamma=-1.0),
+        lambda h: h["fitted"].pop("support_"),
+        lambda h: h["fitted"].update(predict=1.0),
         lambda h: h["params"].update(kernel="exec"),
         lambda h: h["params"].update(C=-1.0),
-        lambda h: h.update(classes=[0, 1, 2]),
-        lambda h: h.update(classes=[1, 1]),
+        lambda h: h["fitted"].update(classes_={"labels": [0, 1, 2]}),
+        lambda h: h["fitted"].update(classes_={"labels": [1, 1]}),
     ],
 )
 def test_a_file_that_lies_is_refused(tmp_path, cancer, change):

@@ -156,8 +156,10 @@ def test_ctrl_c_keeps_the_best_solution_of_every_class(iris, monkeypatch):
         return original(self, w, direction)
 
     monkeypatch.setattr(LinearRisk, "along", interrupted)
-    with pytest.warns(ConvergenceWarning):
-        model = LinearClassifier().fit(*iris)
+    model = LinearClassifier()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*iris)
+    assert model.interrupted_
     assert [result.status for result in model.result_] == [Status.CONVERGED, Status.STOPPED, Status.MAX_STEPS]
     assert model.predict(iris[0]).shape == (150,)
 

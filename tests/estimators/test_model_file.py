@@ -1,16 +1,34 @@
 """Model files round-trip, and hostile ones run nothing."""
 
+import os
 import pickle
+import stat
 import struct
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.model_files import edit
 
-from undercut import LinearClassifier, LinearRegressor, Logistic, Quantile, load_model, save_model
+from undercut import (
+    CuttingPlane,
+    ElasticNet,
+    Hinge,
+    KernelClassifier,
+    LinearClassifier,
+    LinearRegressor,
+    Logistic,
+    OnlineClassifier,
+    Quantile,
+    load_model,
+    save_model,
+)
+from undercut.contracts import Solver
 from undercut.errors import ModelFileError
+from undercut.solvers import KernelHedging
 
 
 @pytest.fixture
@@ -95,15 +113,22 @@ def test_a_truncated_file_is_refused_wherever_it_ends(saved):
         lambda h: h.update(version=99),
         lambda h: h.update(estimator="os.system"),
         lambda h: h.update(estimator=["LinearClassifier"]),
-        lambda h: h["loss"].update(name="__import__"),
-        lambda h: h["loss"].update(settings={"width": 1.0}),
+        lambda h: h["params"].update(loss="__import__"),
+        lambda h: h["params"].update(loss={"object": {"dict": [["width", 1.0]]}, "kind": "Hinge"}),
+        lambda h: h["params"].update(loss={"object": {"dict": []}, "kind": ["Hinge"]}),
+        lambda h: h["params"].update(loss={"pickle": "gASVAAAA"}),
+        lambda h: h["params"].update(other=1.0),
+        lambda h: h["fitted"].update(predict=1.0),
+        lambda h: h["fitted"].pop("coef_"),
+        lambda h: h["fitted"].update(coef_={"labels": ["a", "b"]}),
         lambda h: h["params"].update(lam=-1.0),
         lambda h: h["params"].update(lam="1"),
         lambda h: h.update(params=[]),
-        lambda h: h.update(classes=[0, 1]),
-        lambda h: h.update(classes=7),
-        lambda h: h.pop("certificate"),
-        lambda h: h["certificate"].update(objective_="low"),
+        lambda h: h["fitted"].update(classes_={"labels": [0, 1]}),
+        lambda h: h["fitted"].update(classes_=7),
+        lambda h: h["fitted"].pop("objective_"),
+        lambda h: h["fitted"].update(objective_="low"),
+        lambda h: h["fitted"].update(certificate_="sure"),
     ],
 )
 def test_a_header_that_lies_is_refused(saved, change):
@@ -131,3 +156,98 @@ def test_a_loss_of_ones_own_cannot_be_saved(tmp_path, iris):
 
     with pytest.raises(ModelFileError, match="Mine"):
         save_model(LinearClassifier(loss=Mine()).fit(*iris), tmp_path / "model.uc")
+
+
+# ----------------------------------------------------------------------------------- every parameter, or none of it
+
+
+LABEL_LOSS = [[0.0, 1.0, 3.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearClassifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}),
+        LinearClassifier(multi_class="crammer_singer", label_loss=np.array(LABEL_LOSS)),
+        LinearClassifier(multi_class="crammer_singer", label_loss=LABEL_LOSS),
+        LinearClassifier(multi_class="crammer_singer", label_loss=pd.DataFrame(LABEL_LOSS)),
+        LinearClassifier(Hinge(), solver=CuttingPlane(max_planes=30), penalty=ElasticNet(1e-2, l1_ratio=0.1)),
+        LinearClassifier(random_state=np.random.RandomState(3), max_seconds=60.0, warm_start=True),
+        KernelClassifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}, solver=KernelHedging(blocks=2)),
+        OnlineClassifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}, n_passes=3, random_state=np.random.default_rng(0)),
+    ],
+)
+def test_every_parameter_comes_back(tmp_path, iris, model):
+    save_model(model.fit(*iris), tmp_path / "model.uc")
+    back = load_model(tmp_path / "model.uc")
+    assert set(back.get_params()) == set(model.get_params())
+    for name, value in model.get_params(deep=False).items():
+        restored = getattr(back, name)
+        if isinstance(value, np.random.RandomState):
+            assert restored.randint(10**9) == value.randint(10**9)
+        elif isinstance(value, np.random.Generator):
+            assert restored.integers(10**9) == value.integers(10**9)
+        elif isinstance(value, pd.DataFrame):
+            np.testing.assert_array_equal(restored, value)
+        else:
+            assert type(restored) is type(value)
+            assert np.all(restored == value)
+    np.testing.assert_array_equal(back.decision_function(iris[0]), model.decision_function(iris[0]))
+
+
+class OwnSolver(Solver):
+    """A solver of one's own."""
+
+    def init(self, risk, reg, w0):
+        return CuttingPlane().init(risk, reg, w0)
+
+    def step(self, risk, reg, state):
+        return CuttingPlane().step(risk, reg, state)
+
+
+def test_what_is_not_ours_is_refused_by_name_before_anything_is_written(saved, iris):
+    before = saved.read_bytes()
+    with pytest.raises(ModelFileError, match="`solver` cannot be saved: a OwnSolver is not part of undercut"):
+        save_model(LinearClassifier(solver=OwnSolver(), lam=1e-2).fit(*iris), saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == ["model.uc"]
+
+
+# ------------------------------------------------------------------------------------------------ what is no model
+
+
+def test_an_estimator_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match=r"only a fitted estimator.*call fit first; got LinearClassifier\(\)"):
+        save_model(LinearClassifier(), tmp_path / "model.uc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipeline_and_a_subclass_are_refused_with_the_remedy(tmp_path, iris):
+    class Mine(LinearClassifier):
+        pass
+
+    pipeline = make_pipeline(StandardScaler(), LinearClassifier()).fit(*iris)
+    with pytest.raises(ModelFileError, match=r"Pipeline.*save the last step"):
+        save_model(pipeline, tmp_path / "model.uc")
+    with pytest.raises(ModelFileError, match="Mine"):
+        save_model(Mine().fit(*iris), tmp_path / "model.uc")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_the_umask_gives_a_model_file_its_permissions(tmp_path, iris, mask):
+    model = LinearClassifier().fit(*iris)
+    last = os.umask(mask)
+    try:
+        save_model(model, tmp_path / "model.uc")
+    finally:
+        os.umask(last)
+    assert stat.S_IMODE((tmp_path / "model.uc").stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, iris):
+    (tmp_path / "model.uc").mkdir()
+    with pytest.raises(OSError, match=r"cannot write the model to .*model\.uc"):
+        save_model(LinearClassifier().fit(*iris), tmp_path / "model.uc")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.uc"]

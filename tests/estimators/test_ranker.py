@@ -85,7 +85,7 @@ def test_queries_may_be_scattered(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_ids_all_documents_are_one_query(loss):
     X, y, _ = draw(n_queries=5)
-    one = Ranker(loss).fit(X, y)
+    one = Ranker(loss).fit(X, y, qid=np.zeros(len(y)))
     other = Ranker(loss).fit(X, y, qid=np.zeros(y.size, int))
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
@@ -93,7 +93,7 @@ def test_without_ids_all_documents_are_one_query(loss):
 def test_pairs_of_one_query_of_two_classes_maximize_the_area_under_the_roc_curve():
     X, y, qid = draw(noise=0.1)
     X = X - np.stack([X[qid == q].mean(axis=0) for q in range(60)])[qid]
-    model = Ranker(lam=1e-6).fit(X, y > 0)
+    model = Ranker(lam=1e-6).fit(X, y > 0, qid=np.zeros(len(y)))
     assert roc_auc_score(y > 0, model.predict(X)) > 0.97
 
 
@@ -141,12 +141,12 @@ def test_the_score_is_the_mean_ndcg_of_queries_with_a_relevant_document():
 
 def test_tied_scores_count_as_scikit_learn_counts_them():
     X, y = np.zeros((4, 1)), np.array([3.0, 2.0, 0.0, 0.0])
-    model = Ranker().fit(np.arange(4.0)[:, None], y)
-    assert model.score(X, y) == pytest.approx(ndcg_score([y], [np.zeros(4)], k=10))
+    model = Ranker().fit(np.arange(4.0)[:, None], y, qid=np.zeros(4))
+    assert model.score(X, y, qid=np.zeros(4)) == pytest.approx(ndcg_score([y], [np.zeros(4)], k=10))
 
 
 def test_the_only_document_of_a_query_is_ranked_well():
-    model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2])
+    model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3))
     assert model.score(np.ones((2, 1)), [1, 0], qid=[1, 2]) == 1.0
 
 
@@ -154,9 +154,17 @@ def test_the_only_document_of_a_query_is_ranked_well():
     ("y", "rule"), [([0, 0], "NDCG needs a query with a relevant"), ([1, -1], "must not be negat")]
 )
 def test_relevances_that_have_no_ndcg_are_refused(y, rule):
-    model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2])
+    model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3))
     with pytest.raises(DataError, match=rule):
-        model.score(np.ones((2, 1)), y)
+        model.score(np.ones((2, 1)), y, qid=[0, 0])
+
+
+def test_documents_without_queries_are_refused_by_the_name_of_the_parameter():
+    X, y = np.arange(3.0)[:, None], [0, 1, 2]
+    with pytest.raises(DataError, match=r"`qid` must give the query.*qid=np.zeros"):
+        Ranker().fit(X, y)
+    with pytest.raises(DataError, match="`qid` must give the query"):
+        Ranker().fit(X, y, qid=np.zeros(3)).score(X, y)
 
 
 def test_ids_are_routed_through_a_grid_search():
@@ -174,7 +182,7 @@ def test_ids_are_routed_through_a_grid_search():
 @pytest.mark.parametrize("loss", ["ndcg", "ndcg@", "ndcg@0", "ndcg@x", "mrr@3", "hinge", ""])
 def test_unknown_losses_are_refused(loss):
     with pytest.raises(ParameterError, match=r"`loss` must be one of 'pairwise', 'mrr', 'ordinal', 'ndcg@k'"):
-        Ranker(loss).fit(np.eye(3), [1, 0, 0])
+        Ranker(loss).fit(np.eye(3), [1, 0, 0], qid=np.zeros(3))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -182,8 +190,8 @@ def test_unknown_losses_are_refused(loss):
     ("y", "qid", "rule"),
     [
         ([1, 0, 0], [1, 2], "one query id per row"),
-        ([1, 0, np.nan], None, "NaN"),
-        ([0, 0, 0], None, "at least 2 grades|a relevant document"),
+        ([1, 0, np.nan], [1, 1, 1], "NaN"),
+        ([0, 0, 0], [1, 1, 1], "at least 2 grades|a relevant document"),
     ],
 )
 def test_bad_documents_are_refused(loss, y, qid, rule):
@@ -211,13 +219,13 @@ def test_a_ranker_comes_back_as_it_went(tmp_path, loss):
 
 
 def test_a_function_cannot_be_saved(tmp_path):
-    model = Ranker(NdcgRisk).fit(np.arange(3.0)[:, None], [0, 1, 2])
-    with pytest.raises(ModelFileError, match="name the loss, such as 'ndcg@10'"):
+    model = Ranker(NdcgRisk).fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3))
+    with pytest.raises(ModelFileError, match="`loss` cannot be saved: the class NdcgRisk"):
         save_model(model, tmp_path / "model.uc")
 
 
 def test_a_model_file_with_an_unknown_loss_is_refused(tmp_path):
-    save_model(Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2]), tmp_path / "model.uc")
-    edit(tmp_path / "model.uc", lambda header: header["loss"].update(name="os.system"))
+    save_model(Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3)), tmp_path / "model.uc")
+    edit(tmp_path / "model.uc", lambda header: header["params"].update(loss="os.system"))
     with pytest.raises(ModelFileError, match="`loss` must be one of"):
         load_model(tmp_path / "model.uc")

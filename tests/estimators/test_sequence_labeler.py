@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
-from tests.model_files import edit
+from tests.model_files import edit, entry
 
 from undercut import L2, ChainRisk, SequenceLabeler, Stop, load_model, minimize, save_model
 from undercut.errors import DataError, ModelFileError, ParameterError
@@ -348,7 +348,7 @@ class TestModelFiles:
         if loss == "crf":
             np.testing.assert_array_equal(back.predict_marginals(X)[0], model.predict_marginals(X)[0])
 
-    @pytest.mark.parametrize("names", [(0, 1, 2), (0.5, 1.0, 2.0), (False, True), (None, "x", 7)])
+    @pytest.mark.parametrize("names", [(0, 1, 2), (0.5, 1.0, 2.0), (False, True), (None, "x", 7), (("a", 1), "x", 7)])
     def test_labels_keep_their_kind(self, tmp_path, data, names):
         X, y = data
         mapped = [[names[("dry", "rain", "snow").index(label) % len(names)] for label in part] for part in y]
@@ -360,20 +360,20 @@ class TestModelFiles:
 
     def test_labels_that_json_cannot_say_are_refused(self, tmp_path, data):
         X, y = data
-        model = SequenceLabeler(lam=1.0).fit(X, [[(label,) for label in part] for part in y])
-        with pytest.raises(ModelFileError, match="labels must be text or numbers"):
+        model = SequenceLabeler(lam=1.0).fit(X, [[frozenset([label]) for label in part] for part in y])
+        with pytest.raises(ModelFileError, match="`classes_` cannot be saved: a frozenset"):
             save_model(model, tmp_path / "model.uc")
 
     @pytest.mark.parametrize(
         "change",
         [
-            lambda h: h.update(classes=["a", "b"]),
-            lambda h: h.update(classes=["a", "a", "b"]),
-            lambda h: h.update(classes=[["a"], "b", "c"]),
-            lambda h: h.update(classes=3),
-            lambda h: h.pop("classes"),
+            lambda h: h["fitted"].update(classes_={"labels": ["a", "b"]}),
+            lambda h: h["fitted"].update(classes_={"labels": ["a", "a", "b"]}),
+            lambda h: h["fitted"].update(classes_={"labels": [["a"], "b", "c"]}),
+            lambda h: h["fitted"].update(classes_=3),
+            lambda h: h["fitted"].pop("classes_"),
             lambda h: h.update(estimator="LinearClassifier"),
-            lambda h: h["loss"].update(settings={"label_loss": [[1.0]]}),
+            lambda h: h["params"].update(loss="hinge"),
         ],
     )
     def test_a_header_that_lies_is_refused(self, tmp_path, data, change):
@@ -381,6 +381,10 @@ class TestModelFiles:
         edit(tmp_path / "model.uc", change)
         with pytest.raises(ModelFileError, match=r"model\.uc"):
             load_model(tmp_path / "model.uc")
+
+
+def fewer_templates(header):
+    entry(header["fitted"]["features_"], "templates")[1] = {"list": ["word[0]"]}
 
 
 def test_templates_make_features_of_tokens(tmp_path):
@@ -398,7 +402,7 @@ def test_templates_make_features_of_tokens(tmp_path):
     np.testing.assert_array_equal(again.predict_marginals(X)[1], labeler.predict_marginals(X)[1])
     with pytest.raises(DataError, match="`lengths` are for matrices"):
         labeler.predict(X, lengths=[2, 3] * 5)
-    edit(tmp_path / "m.uc", lambda header: header["features"].update(templates=["word[0]"]))
+    edit(tmp_path / "m.uc", fewer_templates)
     with pytest.raises(ModelFileError, match="do not fit the templates"):
         load_model(tmp_path / "m.uc")
 

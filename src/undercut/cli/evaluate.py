@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from undercut.cli.given import Given
+from undercut.cli.models import required_queries
 from undercut.cli.report import certificate_rows, labels, print_rows
 from undercut.cli.sequences import ROWS, LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
 from undercut.errors import DataError
-from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler, load_model
+from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler
 from undercut.estimators.ranker import mean_ndcg
-from undercut.io.svmlight import load_svmlight
+from undercut.io import load_model, load_svmlight
 from undercut.types import Array
 
 
@@ -73,7 +74,8 @@ def _scores(fitted: Any, X: Any, y: Array, qid: Array | None) -> dict[str, float
 
     predicted = fitted.predict(X)
     if isinstance(fitted, Ranker):
-        return {f"NDCG@{k}": mean_ndcg(y, predicted, qid, k=k) for k in (1, 5, 10)}
+        queries = required_queries(qid)
+        return {f"NDCG@{k}": mean_ndcg(y, predicted, queries, k=k) for k in (1, 5, 10)}
     if is_outlier_detector(fitted):
         return {"share of novel samples": float(np.mean(predicted < 0))}
     if not is_classifier(fitted):

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from undercut.cli.given import Given
 from undercut.cli.options import named
 from undercut.cli.report import labels
-from undercut.errors import ParameterError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators import (
     KernelClassifier,
     LinearClassifier,
@@ -122,11 +122,18 @@ def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: P
     if isinstance(model, TransductiveClassifier):
         _fit_transductive(model, X, labels(y), unlabelled)
     elif isinstance(model, Ranker):
-        model.fit(X, y, qid=qid)
+        model.fit(X, y, qid=required_queries(qid))
     elif isinstance(model, NoveltyDetector):
         model.fit(X)
     else:
         model.fit(X, y if isinstance(model, LinearRegressor) else labels(y))
+
+
+def required_queries(qid: Array | None) -> Array:
+    """The queries of a file for ranking."""
+    if qid is None:
+        raise DataError("a ranking needs queries: write qid:1 behind the target of each row; the file has no qid")
+    return qid
 
 
 def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Any) -> None:
@@ -136,5 +143,8 @@ def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array,
     target = np.concatenate([codes, np.full(more.shape[0], -1)])
     if hasattr(model, "classes_"):  # a start, in the labels of the file
         model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
-    model.fit(sp.vstack([X, more], format="csr"), target)
-    model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]
+    try:
+        model.fit(sp.vstack([X, more], format="csr"), target)
+    finally:  # a fit that Ctrl-C ended is kept too
+        if hasattr(model, "transduction_"):
+            model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]

@@ -16,8 +16,8 @@ from undercut.cli.models import build
 from undercut.cli.options import OPTIONS
 from undercut.cli.report import labels, print_rows
 from undercut.errors import DataError, ParameterError
-from undercut.estimators import OnlineClassifier, OnlineRegressor, load_model, save_model
-from undercut.io.svmlight import iter_svmlight
+from undercut.estimators import OnlineClassifier, OnlineRegressor
+from undercut.io import iter_svmlight, load_model, save_model
 
 
 def train_online(file: Path, given: Given) -> int:

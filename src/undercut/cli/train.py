@@ -17,8 +17,7 @@ from undercut.cli.report import describe_fit
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.stream import train_online
 from undercut.errors import ParameterError
-from undercut.estimators import load_model, save_model
-from undercut.io.svmlight import load_svmlight
+from undercut.io import load_model, load_svmlight, save_model
 from undercut.trace import Result, Status, write_trace
 
 
@@ -30,14 +29,14 @@ def run(file: Path, given: Given) -> int:
     try:
         model, results = _fit_sequences(file, given) if "task" in given else _fit_rows(file, given)
     except KeyboardInterrupt:
-        typer.echo("undercut: interrupted before the first step; there is no model to save", err=True)
+        typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
     save_model(model, given["output"])
     if "trace" in given:
         _write_traces(given["trace"], results, model)
     if "quiet" not in given:
         describe_fit(model, results, given["output"])
-    return _exit_code(results)
+    return _exit_code(model, results)
 
 
 def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result]]:
@@ -85,7 +84,11 @@ def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting
             raise ParameterError(f"--start was fitted to {model._n_fitted} samples, and the data have {n_rows}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        fitting()
+        try:
+            fitting()
+        except KeyboardInterrupt:
+            if not getattr(model, "interrupted_", False):  # no solution was kept
+                raise
     return model.result_ if isinstance(model.result_, list) else [model.result_]
 
 
@@ -107,8 +110,7 @@ def _write_traces(path: Path, results: list[Result], model: Any) -> None:
         write_trace(path.with_name(f"{path.stem}-{label}{path.suffix}"), result.trace)
 
 
-def _exit_code(results: list[Result]) -> int:
-    statuses = {result.status for result in results}
-    if Status.STOPPED in statuses:
+def _exit_code(model: Any, results: list[Result]) -> int:
+    if model.interrupted_:
         return 130
-    return 0 if statuses == {Status.CONVERGED} else 3
+    return 0 if all(result.status is Status.CONVERGED for result in results) else 3

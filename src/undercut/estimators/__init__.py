@@ -1,10 +1,10 @@
 """Estimators with scikit-learn's manners."""
 
+from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.kernel_classifier import KernelClassifier
 from undercut.estimators.linear_classifier import LinearClassifier
 from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
-from undercut.estimators.model_file import load_model, save_model
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
@@ -14,6 +14,7 @@ from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
+    "CertifiedEstimator",
     "KernelClassifier",
     "LinearClassifier",
     "LinearRegressor",
@@ -25,6 +26,4 @@ __all__ = [
     "SequenceLabeler",
     "TransductiveClassifier",
     "lam_from_C",
-    "load_model",
-    "save_model",
 ]

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-from typing_extensions import override
 
 from undercut.devices import on_device
-from undercut.errors import DataError, ModelFileError, require
-from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.linear_model import Fit, LinearModel, live_progress
+from undercut.errors import DataError, require
+from undercut.estimators.certified import CertifiedEstimator, Minimizer, live_progress
+from undercut.estimators.class_predictions import ClassPredictions
+from undercut.estimators.inputs import validated
+from undercut.estimators.linear_model import Fit, check_distinct
+from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest, positive_codes
+from undercut.io.model_file import ModelState
 from undercut.losses import Hinge
 from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, TiledGram, named_kernel
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
 from undercut.solvers import KernelHedging, PairDescent
-from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
 SOLVERS = ("auto", "descent", "hedging", "bundle")
 CONVEX_KERNELS = {"linear", "rbf"}  # positive semidefinite whatever their settings
 DOUBLE = 4000  # samples up to which the Gram matrix is stored in double precision; certificates always are
 BLOCKS, BLOCK_SAMPLES = 8, 100  # how many blocks, of how many samples at least
-CSR = ("data", "indices", "indptr")
 CHUNK = 2**24  # entries of a kernel matrix at a time when predicting
 
 
-class KernelClassifier(ClassifierBase):
+class KernelClassifier(ClassPredictions, CertifiedEstimator):
     """``min_{f,b} 1/2 |f|^2 + C sum_i weight_i max(0, 1 - y_i (f(x_i) + b))`` over the functions of a kernel.
 
     Parameters and attributes are those of scikit-learn's ``SVC`` where they have the same meaning.  Several classes are
@@ -61,13 +61,9 @@ class KernelClassifier(ClassifierBase):
         Where the Gram matrix is kept, such as "cuda"; needs torch.  None is main memory.
     fit_intercept : bool
     class_weight : dict, "balanced" or None
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
     warm_start : bool
         Start from the last fit if it had as many samples.
-    verbose : 0 or 1
-    random_state : ignored; all of it is deterministic.
+    gap_rel, max_steps, max_seconds, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -91,8 +87,11 @@ class KernelClassifier(ClassifierBase):
     (True, 0.995)
     """
 
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "classes_", "support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_", "_gamma", "_n_fitted",
+    )  # fmt: skip
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name not in ("loss", "lam")},
+        **CertifiedEstimator._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
         "degree": [Interval(Integral, 1, None, closed="left")],
@@ -101,7 +100,6 @@ class KernelClassifier(ClassifierBase):
         "solver": [StrOptions(set(SOLVERS)), KernelHedging, PairDescent],
         "store_gram": ["boolean"],
         "device": [str, None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -124,50 +122,27 @@ class KernelClassifier(ClassifierBase):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.solver = solver
-        self.store_gram = store_gram
-        self.device = device
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
         """Fit the model; ``sample_weight`` multiplies C.  X is the Gram matrix if the kernel is precomputed."""
-        X, y = self._validated(X, reset=True, y=y)
-        check_classification_targets(y)
         self._check_together()
-        last = self._last_fit(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {self.classes_[0]}")
-        weight = self._weights(X, y, codes, sample_weight)
-        for code, label in enumerate(self.classes_.tolist()):
-            if weight is not None and not weight[codes == code].any():
-                raise DataError(f"every class must have a sample of positive weight; class {label!r} has none")
+        X, y = validated(self, X, y=y, reset=True)
+        classes, codes = encode_classes(y)
+        starts = self._last_fit(classes, y.size)
+        self.classes_ = classes
+        weight = class_weighted(X, y, classes, codes, self.class_weight, sample_weight)
+        _check_each_class(classes, codes, weight)
         with live_progress(f"Gram matrix of {y.size} samples:", self.verbose):
             gram = self._gram(X)
-        solve = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
-        fits: list[Fit] = []
-        for at, code in enumerate(self._positives(self.classes_.size)):
-            target, w0 = np.where(codes == code, 1.0, -1.0), None if last is None else last[at]
-            title = f"class {self.classes_[code]}" if self.classes_.size > 2 else ""
-            brief = any(fit.result.status is Status.STOPPED for fit in fits)
-            fits.append(solve(target, weight, lam, w0, title=title, brief=brief))
+        fit_one = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
+        minimizer = self._minimizer()
+        fit_one = partial(fit_one, weight, lam, minimizer)
+        fits = list(map(fit_one, one_against_rest(classes, codes, starts)))
         self._set_machines(X, codes, fits)
-        self._report([fit.result for fit in fits])
-        return self
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     def _check_together(self) -> None:
         """Settings that would be ignored are refused instead."""
@@ -185,25 +160,24 @@ class KernelClassifier(ClassifierBase):
         for broken, rule in rules:
             require(not broken, rule, {"solver": self.solver, "device": self.device, "store_gram": self.store_gram})
 
-    def _by_hedging(
-        self, gram: Gram, y: FloatArray, weight: Array | None, lam: float, w0: FloatArray | None, **run: Any
-    ) -> Fit:
+    def _by_hedging(self, gram: Gram, weight: Any, lam: float, minimizer: Minimizer, problem: Problem) -> Fit:
         """One class against the rest, over the coefficients of f."""
-        risk = GramRisk(gram, y, weight, self.fit_intercept)
-        result = self._minimize(risk, w0, reg=KernelNorm(lam, gram), solver=self._solver(gram), **run)
+        risk = GramRisk(gram, problem.target, weight, self.fit_intercept)
+        reg = KernelNorm(lam, gram)
+        result = minimizer(risk, reg, problem.start, title=problem.title, solver=self._solver(gram))
         return Fit(result.w, risk.intercept(result.w), result)
 
     def _by_bundle(self, gram: Gram) -> Callable[..., Fit]:
         """The same over coordinates in which the norm of f is the plain one."""
         factor = GramFactor(gram.block(np.arange(gram.n_samples)))
 
-        def solve(y: FloatArray, weight: Array | None, lam: float, w0: FloatArray | None, **run: Any) -> Fit:
-            risk = LinearRisk(factor.features, y, Hinge(), weight, self.fit_intercept)
-            start = None if w0 is None else factor.features.T @ w0
-            result = self._minimize(risk, start, reg=L2(lam), solver="auto", **run)
+        def fit_one(weight: Any, lam: float, minimizer: Minimizer, problem: Problem) -> Fit:
+            risk = LinearRisk(factor.features, problem.target, Hinge(), weight, self.fit_intercept)
+            start = None if problem.start is None else factor.features.T @ problem.start
+            result = minimizer(risk, L2(lam), start, title=problem.title, solver="auto")
             return Fit(factor.coefficients(result.w), risk.intercept(result.w), result)
 
-        return solve
+        return fit_one
 
     def _solver(self, gram: Gram) -> KernelHedging | PairDescent:
         if not isinstance(self.solver, str):
@@ -237,13 +211,13 @@ class KernelClassifier(ClassifierBase):
             return self.kernel
         return named_kernel(self.kernel, degree=self.degree, gamma=self._gamma, coef0=self.coef0)
 
-    def _last_fit(self, y: Array) -> FloatArray | None:
+    def _last_fit(self, classes: Array, n_samples: int) -> FloatArray | None:
         """The coefficients of all samples in the last fit, if it had the same classes and as many samples."""
-        if not self.warm_start or not hasattr(self, "dual_coef_") or self._n_fitted != y.size:
+        if not self.warm_start or not hasattr(self, "dual_coef_") or self._n_fitted != n_samples:
             return None
-        if not np.array_equal(self.classes_, np.unique(y)):
+        if not np.array_equal(self.classes_, classes):
             return None
-        coef = np.zeros((self.dual_coef_.shape[0], y.size))
+        coef = np.zeros((self.dual_coef_.shape[0], n_samples))
         coef[:, self.support_] = self.dual_coef_
         return coef
 
@@ -258,7 +232,7 @@ class KernelClassifier(ClassifierBase):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = self._validated(X)
+        X = validated(self, X)
         chunk = max(1, CHUNK // max(1, self.support_.size))
         parts = [self._block_scores(X[low : low + chunk]) for low in range(0, X.shape[0], chunk)]
         return np.concatenate(parts) + self.intercept_
@@ -272,52 +246,39 @@ class KernelClassifier(ClassifierBase):
             K = np.zeros((X.shape[0], 0))
         return np.asarray(K @ self.dual_coef_.T)
 
-    def to_arrays(self) -> dict[str, Array]:
-        """What a model file stores of the fit; sparse support vectors by their three arrays."""
-        arrays = {"coef": np.ascontiguousarray(self.dual_coef_), "intercept": self.intercept_, "support": self.support_}
-        vectors = self.support_vectors_
-        if sp.issparse(vectors):
-            return arrays | {name: getattr(vectors, name) for name in CSR}
-        return arrays | {"vectors": np.ascontiguousarray(vectors)}
-
-    @override
-    def _saved(self) -> dict[str, Any]:
-        if callable(self.kernel):
-            raise ModelFileError("only named and precomputed kernels can be saved, a function cannot: pickle is unsafe")
-        fitted = {
-            "gamma": getattr(self, "_gamma", 1.0),
-            "n_features": self.n_features_in_,
-            "n_fitted": self._n_fitted,
-            "n_support": self.n_support_.tolist(),
-        }
-        return super()._saved() | {"machine": fitted}
-
-    @override
-    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        described = header["machine"]
-        self.dual_coef_ = vars(self).pop("coef_")
-        self._gamma, self.n_features_in_ = float(described["gamma"]), int(described["n_features"])
-        self._n_fitted, self.n_support_ = int(described["n_fitted"]), np.array(described["n_support"], dtype=np.int64)
-        self.support_ = np.asarray(arrays["support"], dtype=np.int64)
-        size, pairwise = self.support_.size, self.kernel == "precomputed"
-        shape = (0, 0) if pairwise else (size, self.n_features_in_)
-        if "vectors" in arrays:
-            self.support_vectors_ = arrays["vectors"]
-        else:
-            self.support_vectors_ = sp.csr_matrix(tuple(arrays[name] for name in CSR), shape=shape)
-            self.support_vectors_.check_format()
-        bounded = size == 0 or 0 <= self.support_.min() <= self.support_.max() < self._n_fitted
-        if self.support_vectors_.shape != shape or self.dual_coef_.shape[1] != size or not bounded:
-            raise ValueError(f"{size} support vectors do not fit coefficients of shape {self.dual_coef_.shape}")
-        if self.n_support_.sum() != size or not 0.0 < self._gamma < np.inf:
-            raise ValueError(f"{self.n_support_.tolist()} support vectors by class and gamma {self._gamma} do not fit")
-        if pairwise and self.n_features_in_ != self._n_fitted:
-            raise ValueError(f"a matrix of {self._n_fitted} samples does not fit {self.n_features_in_} columns")
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """The machine that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        check_distinct(model.classes_)
+        model.support_ = np.asarray(model.support_, dtype=np.int64)
+        model.n_support_ = np.asarray(model.n_support_, dtype=np.int64)
+        size, pairwise = model.support_.size, model.kernel == "precomputed"
+        coef, vectors = model.dual_coef_.shape, (0, 0) if pairwise else (size, model.n_features_in_)
+        n_problems = len(positive_codes(model.classes_.size))
+        bounded = size == 0 or 0 <= model.support_.min() <= model.support_.max() < model._n_fitted
+        if model.support_vectors_.shape != vectors or coef != (n_problems, size) or not bounded:
+            raise ValueError(f"{size} support vectors do not fit coefficients of shape {coef}")
+        if model.intercept_.shape != (n_problems,) or model.n_support_.shape != model.classes_.shape:
+            raise ValueError(
+                f"the intercepts or the counts of support vectors do not fit {model.classes_.size} classes"
+            )
+        if model.n_support_.sum() != size or not 0.0 < getattr(model, "_gamma", 1.0) < np.inf:
+            raise ValueError(f"{model.n_support_.tolist()} support vectors by class or gamma do not fit the model")
+        if pairwise and model.n_features_in_ != model._n_fitted:
+            raise ValueError(f"a matrix of {model._n_fitted} samples does not fit {model.n_features_in_} columns")
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def _check_each_class(classes: Array, codes: Array, weight: FloatArray | None) -> None:
+    for code, label in enumerate(classes.tolist()):
+        if weight is not None and not weight[codes == code].any():
+            raise DataError(f"every class must have a sample of positive weight; class {label!r} has none")
 
 
 def _gamma(gamma: float | str, X: Any) -> float:

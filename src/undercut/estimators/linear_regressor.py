@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import _check_sample_weight
 
 from undercut.contracts import Loss, RegressionLoss, Regularizer, Solver
 from undercut.estimators import penalties
-from undercut.estimators.linear_model import LinearModel
-from undercut.estimators.sparse_coef import SparseCoefMixin, dense_coef
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.sparse_coef import SparseCoefMixin
 from undercut.losses import Poisson, of_kind
+from undercut.maps.design import trusted_design
+from undercut.risks import LinearRisk
 from undercut.types import FloatArray
 
 
 class RegressorBase(RegressorMixin, LinearModel):
     """Losses of regression and predictions."""
 
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     _losses: ClassVar[dict[str, type[Loss]]] = of_kind(RegressionLoss)
 
     def predict(self, X: Any) -> FloatArray:
@@ -31,7 +34,7 @@ class RegressorBase(RegressorMixin, LinearModel):
         return tags
 
 
-class LinearRegressor(SparseCoefMixin, RegressorBase):
+class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
     """``min_{w,b} reg(w) + sum_i weight_i l(y_i, <w, x_i> + b)``, the weights scaled to sum to one.
 
     Parameters
@@ -59,7 +62,7 @@ class LinearRegressor(SparseCoefMixin, RegressorBase):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
+        **CertifiedEstimator._parameter_constraints,
         **penalties.CONSTRAINTS,
     }
 
@@ -79,28 +82,17 @@ class LinearRegressor(SparseCoefMixin, RegressorBase):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.penalty = penalty
-        self.l1_ratio = l1_ratio
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Fit the model; ``sample_weight`` counts a sample that often."""
-        start = dense_coef(self) if self.warm_start and hasattr(self, "coef_") else None
-        X, y = self._validated(X, reset=True, y=y, y_numeric=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if start is not None and start.shape != (X.shape[1],):
-            start = None
-        self.coef_, self.intercept_, result = self._solve(X, y, sample_weight, start)
-        self._report([result])
-        return self
+        """Fit the model; a weight of 2 equals duplicating the sample."""
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
+        weight = optional_weight(sample_weight, X)
+        risk = LinearRisk(trusted_design(X), y, self._loss(), weight, fit_intercept=self.fit_intercept)
+        reg = penalties.regularizer(self.penalty, self.lam, self.l1_ratio)
+        minimizer = self._minimizer()
+        result = minimizer(risk, reg, start_coef(last, X.shape[1]))
+        self.coef_, self.intercept_, _ = Fit.of(risk, result)
+        return self._conclude(minimizer, [result])

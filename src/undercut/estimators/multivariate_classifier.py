@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from typing_extensions import override
 
 from undercut.contracts import Solver
-from undercut.errors import CapabilityError, DataError, ModelFileError, ParameterError
-from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.errors import DataError
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.class_predictions import ClassPredictions
+from undercut.estimators.inputs import validated
+from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.targets import encode_classes
+from undercut.io.model_file import ModelState
+from undercut.maps.design import trusted_design
 from undercut.measures import Measure, measure_named
+from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
-from undercut.types import Array, FloatArray
 
 
-class MultivariateClassifier(ClassifierBase):
+class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
 
     The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
@@ -35,14 +38,7 @@ class MultivariateClassifier(ClassifierBase):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; there it only says whom ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -63,9 +59,10 @@ class MultivariateClassifier(ClassifierBase):
     (True, 0.99)
     """
 
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
-        **{name: domain for name, domain in LinearModel._parameter_constraints.items() if name != "loss"},
     }
 
     def __init__(
@@ -82,21 +79,26 @@ class MultivariateClassifier(ClassifierBase):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.measure = measure
-        self.lam = lam
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> MultivariateClassifier:
         """Fit the model."""
-        return self._fit_one_against_rest(X, y, None, self._solve)
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, reset=True)
+        self.classes_, codes = encode_classes(y)
+        if self.classes_.size > 2:
+            raise DataError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"a measure is of one class against the rest; got {self.classes_.size} classes"
+            )
+        target = np.where(codes == 1, 1.0, -1.0)
+        risk = MultivariateRisk(trusted_design(X), target, self._measure(), fit_intercept=self.fit_intercept)
+        start = start_coef(last, X.shape[1], self.classes_)
+        minimizer = self._minimizer()
+        fit = Fit.of(risk, minimizer(risk, L2(self.lam), None if start is None else start[0]))
+        self.coef_, self.intercept_ = fit.w[None], np.array([fit.intercept])
+        return self._conclude(minimizer, [fit.result])
 
     def score(self, X: Any, y: Any) -> float:
         """The measure itself, larger is better: F1, precision among the top k of X, ..., 1 - Delta in general."""
@@ -106,49 +108,15 @@ class MultivariateClassifier(ClassifierBase):
             raise DataError(f"y must hold labels of the fit, {self.classes_.tolist()}; got {np.unique(y).tolist()}")
         return 1.0 - self._measure().label_loss(np.where(y == self.classes_[1], 1.0, -1.0), scores)
 
-    @override
-    def _solve(
-        self,
-        X: Any,
-        y: FloatArray,
-        weight: Array | None,
-        w0: FloatArray | None,
-        title: str = "",
-        *,
-        brief: bool = False,
-    ) -> Fit:
-        risk = MultivariateRisk(X, y, self._measure(), fit_intercept=self.fit_intercept)
-        return self._fitted(risk, w0, title, brief=brief)
-
-    @override
-    def _saved(self) -> dict[str, Any]:
-        measure = self._measure()
-        with suppress(CapabilityError, ParameterError):
-            if measure_named(measure.name) == measure:
-                return {"measure": measure.name}
-        raise ModelFileError(f"only our own measures can be saved; got {type(measure).__name__}: pickle is unsafe")
-
     @classmethod
-    @override
-    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
-        return {"measure": measure_named(saved["measure"]).name}
+    def from_state(cls, state: ModelState) -> Self:
+        """The classifier that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        model._measure()  # ParameterError for an unknown name
+        return model
 
     def _measure(self) -> Measure:
         return measure_named(self.measure) if isinstance(self.measure, str) else self.measure
-
-    @override
-    def _weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> None:
-        """Single samples have none."""
-
-    @staticmethod
-    @override
-    def _positives(n_classes: int) -> list[int]:
-        if n_classes > 2:
-            raise DataError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"a measure is of one class against the rest; got {n_classes} classes"
-            )
-        return [1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

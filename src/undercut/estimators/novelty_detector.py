@@ -10,15 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from undercut.contracts import Loss, Solver
-from undercut.estimators.linear_model import LinearModel
+from undercut.contracts import Solver
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.linear_model import LinearModel, Start, start_coef
+from undercut.maps.design import trusted_design
+from undercut.regularizers import L2
 from undercut.risks import NoveltyRisk
 from undercut.types import Array, FloatArray
 
 
-class NoveltyDetector(OutlierMixin, LinearModel):
+class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
     """``min_{w,rho} lam/2 |w|^2 + 1/nu sum_i weight_i max(0, rho - <w, x_i>) - rho``, the weights scaled to sum to one.
 
     The linear one-class support vector machine (Schölkopf et al. 2001) looks for the hyperplane farthest from the
@@ -34,14 +38,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         Lambda only scales ``coef_`` and ``offset_``; predictions do not depend on it.  ``lam = 1 / (nu * n_samples)``
         gives the numbers of scikit-learn's ``OneClassSVM(kernel="linear")``.
     solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", or a ``Solver``
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * |objective|``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -62,14 +59,10 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     (0.1, array([-1,  1]))
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {}
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CertifiedEstimator._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        **{
-            name: domain
-            for name, domain in LinearModel._parameter_constraints.items()
-            if name not in ("loss", "fit_intercept")
-        },
     }
 
     def __init__(
@@ -85,27 +78,17 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.nu = nu
-        self.lam = lam
-        self.solver = solver
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NoveltyDetector:
-        """Fit the model; ``y`` is ignored, ``sample_weight`` counts a sample that often."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        X = self._validated(X, reset=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        risk = NoveltyRisk(X, self.nu, sample_weight)
-        w0 = start if start is not None and start.size == risk.n_params else None
+        """Fit the model; ``y`` is ignored, a weight of 2 equals duplicating the sample."""
+        last = Start.of(self)
+        X = validated(self, X, reset=True)
+        risk = NoveltyRisk(trusted_design(X), self.nu, optional_weight(sample_weight, X))
         tiny = 1e-9 * self._scale(X)
-        result = self._minimize(risk, w0, gap_abs=tiny)
+        minimizer = self._minimizer(gap_abs=tiny)
+        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
         if result.objective >= -tiny:
             warnings.warn(
                 "the origin lies among the samples, so no hyperplane separates them from it: shift the features, or "
@@ -114,8 +97,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
                 stacklevel=2,
             )
         self.coef_, self.intercept_ = result.w, risk.intercept(result.w)
-        self._report([result])
-        return self
+        return self._conclude(minimizer, [result])
 
     def _scale(self, X: Any) -> float:
         """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""
@@ -130,7 +112,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     def score_samples(self, X: Any) -> FloatArray:
         """``<w, x>``, the larger the more ordinary."""
         check_is_fitted(self)
-        scores: FloatArray = self._validated(X) @ self.coef_
+        scores: FloatArray = validated(self, X) @ self.coef_
         return scores
 
     def decision_function(self, X: Any) -> FloatArray:

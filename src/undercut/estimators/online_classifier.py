@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Loss
 from undercut.errors import DataError
-from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.online_model import OnlineModel
+from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
+from undercut.estimators.inputs import validated
+from undercut.estimators.linear_classifier import CONVEX_LOSSES
+from undercut.estimators.linear_model import Start, stacked
+from undercut.estimators.online_model import STREAM, OnlineModel
+from undercut.estimators.targets import class_weighted, encode_classes, one_against_rest, positive_codes
 from undercut.solvers.online.base import OnlineSolver
 from undercut.types import FloatArray
 
 
-class OnlineClassifier(ClassifierBase, OnlineModel):
+class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
     """``min_w lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i>)`` by projected subgradient steps on mini-batches.
 
     ``fit`` passes over data at hand and keeps the best iterate; ``partial_fit`` and ``fit_stream`` learn from chunks
@@ -36,8 +40,8 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
     certify : bool
         Whether ``fit`` ends with a lower bound from one plane; without it ``lower_bound_`` is minus infinity.
     warm_start, verbose : as in ``LinearClassifier``
-    random_state : int or None
-        The seed of the order of samples; ``None`` is 0, so that runs repeat.
+    random_state : int, RandomState, Generator or None
+        The seed of the order of samples, or what draws a new one for each fit; ``None`` is 0, so that runs repeat.
 
     Attributes
     ----------
@@ -58,13 +62,8 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
     True
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {
-        name: loss for name, loss in ClassifierBase._losses.items() if loss.is_convex
-    }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineModel._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    _losses: ClassVar[dict[str, type[Loss]]] = CONVEX_LOSSES
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_", *STREAM)
 
     def __init__(
         self,
@@ -82,24 +81,22 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.n_passes = n_passes
-        self.batch_size = batch_size
-        self.average = average
-        self.certify = certify
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
         """Pass over the data ``n_passes`` times and keep the best iterate."""
         self._forget_stream()
-        return self._fit_one_against_rest(X, y, sample_weight, self._fit_passes)
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, reset=True)
+        self.classes_, codes = encode_classes(y)
+        weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
+        start = self._start(last, X.shape[1], self.classes_)
+        minimizer = self._minimizer()
+        fit_one = partial(self._fit_passes, self._design(X), weight, minimizer)
+        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
+        self.coef_, self.intercept_ = stacked(fits)
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> OnlineClassifier:
@@ -108,7 +105,7 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
             raise DataError("class_weight='balanced' needs all the data: give a dict to partial_fit, or use fit")
         self._online_solver().check_stream(self._loss())
         first = not hasattr(self, "_games")
-        X, y = self._validated(X, reset=not hasattr(self, "coef_"), y=y)
+        X, y = validated(self, X, y=y, reset=not hasattr(self, "coef_"))
         labels = self._labels(y, classes, first)
         unknown = np.setdiff1d(y, labels)
         if unknown.size:
@@ -116,19 +113,19 @@ class OnlineClassifier(ClassifierBase, OnlineModel):
                 f"class {unknown[0]!r} is not among {labels.tolist()}: name all classes at the first partial_fit"
             )
         codes = np.searchsorted(labels, y)
-        targets = [np.where(codes == code, 1.0, -1.0) for code in self._positives(labels.size)]
+        targets = [np.where(codes == code, 1.0, -1.0) for code in positive_codes(labels.size)]
         weight = self._chunk_weight(X, sample_weight, self._class_factors(labels)[codes])
         if first:
             starts = self._known_starts(len(targets), X.shape[1])
             self.classes_ = labels
             self._start_games(starts)
-        self._set_fits(self._absorb(X, targets, weight))
+        self.coef_, self.intercept_ = stacked(self._absorb(X, targets, weight))
         return self
 
     def _known_starts(self, n_problems: int, n_features: int) -> list[FloatArray]:
         """Where the games begin: at the last fit, if there is one."""
         if hasattr(self, "coef_"):
-            return [self._joined(w, b) for w, b in zip(self.coef_, self.intercept_, strict=True)]
+            return list(self._joined(self.coef_, self.intercept_))
         return [np.zeros(n_features + int(self.fit_intercept)) for _ in range(n_problems)]
 
     def _labels(self, y: Any, classes: Any, first: bool) -> Any:

@@ -6,91 +6,89 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight
-from typing_extensions import override
 
 from undercut._jit.online import N_STATE
 from undercut.errors import DataError
-from undercut.estimators.linear_model import Fit, LinearModel, live_progress, warn_unless
-from undercut.maps.design import WithConstant, as_matrix
+from undercut.estimators.certified import CERTIFICATE, CertifiedEstimator, Minimizer
+from undercut.estimators.inputs import checked_weight
+from undercut.estimators.linear_model import Fit, LinearModel, Start
+from undercut.estimators.targets import Problem
+from undercut.io.model_file import ModelState
+from undercut.maps.design import WithConstant, trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
-from undercut.solvers import Stop, minimize
+from undercut.solvers import Stop
 from undercut.solvers.online import ONLINE_SOLVERS
 from undercut.solvers.online.base import Game, OnlineSolver, Samples
 from undercut.trace import Status
-from undercut.types import Array, FloatArray
+from undercut.types import FloatArray
 
+STREAM = ("_games", "_excess", "_seen", "n_samples_seen_", "stream_position_")
+MAX_SEED = 2**31 - 1
+FINE = frozenset({Status.MAX_PASSES, Status.GUARANTEED, Status.CONVERGED})
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 
 
-class OnlineModel(LinearModel):
+class OnlineModel(LinearModel, CertifiedEstimator):
     """A linear model fitted by an online method; the intercept is the weight of a constant feature, and penalized."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": LinearModel._parameter_constraints["loss"],
-        "lam": LinearModel._parameter_constraints["lam"],
+        **CertifiedEstimator._parameter_constraints,
         "solver": [StrOptions(set(ONLINE_SOLVERS)), OnlineSolver],
-        "fit_intercept": ["boolean"],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "certify": ["boolean"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        "random_state": ["random_state", np.random.Generator],
     }
 
-    def _online_solver(self) -> OnlineSolver:
+    def _online_solver(self, seed: int = 0) -> OnlineSolver:
         if isinstance(self.solver, OnlineSolver):
             return self.solver
-        seed = self.random_state if isinstance(self.random_state, Integral) else 0
         return ONLINE_SOLVERS[self.solver](
             n_passes=self.n_passes,
             batch_size=self.batch_size,
             average=self.average,
             certify=self.certify,
-            seed=int(seed),
+            seed=seed,
         )
 
     def _design(self, X: Any) -> Matrix:
-        design = as_matrix(X)
+        design = trusted_design(X)
         return WithConstant(design) if self.fit_intercept else design
 
-    def _fit_passes(
-        self,
-        X: Any,
-        y: FloatArray,
-        weight: Array | None,
-        w0: FloatArray | None,
-        title: str = "",
-        *,
-        brief: bool = False,
-    ) -> Fit:
-        """Passes over one problem, or a ``brief`` one after Ctrl-C; the best iterate by exact objective is the fit."""
-        risk = LinearRisk(self._design(X), y, self._loss(), sample_weight=weight)
-        with live_progress(title, self.verbose) as callbacks:
-            stop = Stop(max_passes=1) if brief else Stop()
-            result = minimize(risk, L2(self.lam), self._online_solver(), w0=w0, stop=stop, callbacks=callbacks)
-        warn_unless(result, {Status.MAX_PASSES, Status.GUARANTEED, Status.CONVERGED}, title)
+    def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
+        """What makes the passes of one fit, all problems in the same order."""
+        return Minimizer(self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs), self.verbose, FINE)
+
+    def _fit_passes(self, design: Matrix, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
+        """Passes over one problem; the best iterate by exact objective is the fit."""
+        risk = LinearRisk(design, problem.target, self._loss(), sample_weight=weight)
+        result = minimizer(risk, L2(self.lam), problem.start, title=problem.title)
         return self._split(result.w, result)
 
     def _split(self, w: FloatArray, result: Any = None) -> Fit:
         return Fit(w[:-1], float(w[-1]), result) if self.fit_intercept else Fit(w, 0.0, result)
 
-    @override
-    def _joined(self, coef: FloatArray, intercept: float) -> FloatArray:
-        return np.append(coef, intercept) if self.fit_intercept else coef
+    def _start(self, last: Start | None, n_features: int, classes: Any = None) -> FloatArray | None:
+        """The parameters to start from, where the last fit was one of the same problem."""
+        start = None if last is None else last.matching(n_features, classes)
+        return None if start is None else self._joined(start.coef, start.intercept)
+
+    def _joined(self, coef: FloatArray, intercept: Any) -> FloatArray:
+        """The parameters of the risk, one row per problem: coefficients, and the intercept behind them."""
+        return np.concatenate([coef, np.asarray(intercept)[..., None]], axis=-1) if self.fit_intercept else coef
 
     def _start_games(self, starts: list[FloatArray]) -> None:
-        for name in ("objective_", "lower_bound_", "gap_", "certificate_", "n_iter_", "result_"):  # of an earlier fit
+        for name in (*CERTIFICATE, "result_", "interrupted_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        solver = self._online_solver()
+        solver = self._online_solver(seed_of(self.random_state))
         self._games: list[Game] = []
         for at, start in enumerate(starts):
             game = replace(solver, seed=solver.seed + at).new_game(start.size)
@@ -100,7 +98,7 @@ class OnlineModel(LinearModel):
         self.n_samples_seen_ = self.stream_position_ = 0
 
     def _forget_stream(self) -> None:
-        for name in ("_games", "n_samples_seen_", "stream_position_"):
+        for name in STREAM:
             self.__dict__.pop(name, None)
 
     def _absorb(self, X: Any, targets: list[FloatArray], weight: FloatArray) -> list[Fit]:
@@ -119,42 +117,29 @@ class OnlineModel(LinearModel):
             fits.append(self._split(game.average if solver.averages else game.last))
         return fits
 
-    def pause(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What it takes to go on later: numbers for a JSON header, and arrays."""
-        header = {
-            "n_samples_seen": self.n_samples_seen_,
-            "stream_position": self.stream_position_,
-            "excess": self._excess,
-            "seen": self._seen,
-            "rng": [game.rng.bit_generator.state for game in self._games],
-        }
-        names = ("v", "u", "numbers")
-        return header, {name: np.stack([getattr(game, name) for game in self._games]) for name in names}
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """The model that ``state`` described, which can go on with its stream; ``ValueError`` if parts do not fit."""
+        model = super().from_state(state)
+        if not any(name in vars(model) for name in STREAM):
+            return model
+        size = model.n_features_in_ + int(model.fit_intercept)
+        for game in model._games:
+            shapes = [game.v.shape, game.u.shape, game.numbers.shape]
+            if shapes != [(size,), (size,), (N_STATE,)] or not isinstance(game.rng, np.random.Generator):
+                raise ValueError("the games of the stream do not fit the model")
+        if len(model._games) != np.atleast_1d(model.intercept_).size:
+            raise ValueError(f"{len(model._games)} games do not fit intercepts {model.intercept_}")
+        if not all(0.0 <= float(getattr(model, name)) < math.inf for name in STREAM[1:]):
+            raise ValueError("the stream has impossible counts")
+        return model
 
-    def resume(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Go on where ``pause`` was called."""
-        size = self.n_features_in_ + int(self.fit_intercept)
-        shapes = {"v": size, "u": size, "numbers": N_STATE}
-        n_games = len(header["rng"])
-        if any(arrays[name].shape != (n_games, width) for name, width in shapes.items()):
-            raise ValueError("the paused games do not fit the model")
-        self._games = []
-        for at, state in enumerate(header["rng"]):
-            rng = np.random.default_rng()
-            rng.bit_generator.state = state
-            v, u, numbers = (np.array(arrays[name][at], dtype=np.float64) for name in shapes)
-            self._games.append(Game(v, u, numbers, rng))
-        known = [float(header[name]) for name in ("excess", "seen", "n_samples_seen", "stream_position")]
-        if not all(0.0 <= value < math.inf for value in known):
-            raise ValueError("the paused stream has impossible counts")
-        self.n_samples_seen_ = int(header["n_samples_seen"])
-        self.stream_position_ = int(header["stream_position"])
-        self._excess, self._seen = float(header["excess"]), float(header["seen"])
+    def _check_certificate(self) -> None:
+        if "_games" not in vars(self):  # a stream has no certificate
+            super()._check_certificate()
 
     def _chunk_weight(self, X: Any, sample_weight: Any, factors: Any = 1.0) -> FloatArray:
-        weight: FloatArray = (
-            _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True) * factors
-        )
+        weight = checked_weight(sample_weight, X) * factors
         if not weight.sum() > 0.0:
             raise DataError("the weights of a chunk must have a positive sum; got only zeros")
         return weight
@@ -178,6 +163,21 @@ class OnlineModel(LinearModel):
         if not hasattr(self, "_games"):
             raise DataError("the stream must hold at least one chunk; got none")
         return self
+
+
+def seed_of(random_state: Any) -> int:
+    """The seed of one fit: an integer is the seed, ``None`` is 0, and a generator is asked for one.
+
+    >>> seed_of(7), seed_of(None), seed_of(np.random.RandomState(0)) == seed_of(np.random.RandomState(1))
+    (7, 0, False)
+    """
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(MAX_SEED))
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(MAX_SEED))
 
 
 def _excess_at_zero(loss: Any, y: FloatArray, weight: FloatArray) -> float:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import _check_sample_weight
 
 from undercut.contracts import Loss
+from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.linear_model import Start
 from undercut.estimators.linear_regressor import RegressorBase
-from undercut.estimators.online_model import OnlineModel
+from undercut.estimators.online_model import STREAM, OnlineModel
+from undercut.estimators.targets import Problem
 from undercut.solvers.online.base import OnlineSolver
-from undercut.types import FloatArray
 
 
 class OnlineRegressor(RegressorBase, OnlineModel):
@@ -29,6 +30,8 @@ class OnlineRegressor(RegressorBase, OnlineModel):
     True
     """
 
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", *STREAM)
+
     def __init__(
         self,
         loss: str | Loss = "squared",
@@ -44,38 +47,25 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.n_passes = n_passes
-        self.batch_size = batch_size
-        self.average = average
-        self.certify = certify
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Pass over the data ``n_passes`` times and keep the best iterate."""
         self._forget_stream()
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        X, y = self._validated(X, reset=True, y=y, y_numeric=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        w0 = None
-        if start is not None and start.shape == (X.shape[1],):
-            w0 = self._joined(start, float(self.intercept_))  # type: ignore[has-type]
-        self.coef_, self.intercept_, result = self._fit_passes(X, y, sample_weight, w0)
-        self._report([result])
-        return self
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
+        weight = optional_weight(sample_weight, X)
+        minimizer = self._minimizer()
+        problem = Problem(y, self._start(last, X.shape[1]), "")
+        self.coef_, self.intercept_, result = self._fit_passes(self._design(X), weight, minimizer, problem)
+        return self._conclude(minimizer, [result])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
         """Learn from one chunk."""
         self._online_solver().check_stream(self._loss())
-        X, y = self._validated(X, reset=not hasattr(self, "coef_"), y=y, y_numeric=True)
+        X, y = validated(self, X, y=y, y_numeric=True, reset=not hasattr(self, "coef_"))
         y, weight = np.asarray(y, dtype=np.float64), self._chunk_weight(X, sample_weight)
         self._loss().check_target(y)
         if not hasattr(self, "_games"):

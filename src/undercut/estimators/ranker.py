@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.metrics import ndcg_score
-from typing_extensions import override
 
 from undercut.contracts import Solver
-from undercut.errors import DataError, ModelFileError, ParameterError
-from undercut.estimators.linear_model import LinearModel
+from undercut.errors import DataError, ParameterError
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.inputs import validated
+from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.io.model_file import ModelState
+from undercut.maps.design import trusted_design
+from undercut.regularizers import L2
 from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
 from undercut.risks.ranking.queries import Queries
 from undercut.risks.ranking.ranking import non_negative
@@ -43,7 +47,7 @@ def named_risk(loss: str) -> MakeRisk:
     return RISKS[loss]
 
 
-class Ranker(LinearModel):
+class Ranker(LinearModel, CertifiedEstimator):
     """``min_w lam/2 |w|^2 + R(w)``, R a mean over queries of how badly ``X w`` ranks their documents.
 
     There is no intercept, as no ranking sees one.
@@ -75,8 +79,9 @@ class Ranker(LinearModel):
     (True, 1.0)
     """
 
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "fit_intercept"},
+        **CertifiedEstimator._parameter_constraints,
         "loss": [str, callable],
     }
 
@@ -93,30 +98,19 @@ class Ranker(LinearModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.solver = solver
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
-        """Fit the model to relevances y.  Documents with equal ``qid`` are one query; without it, all are."""
-        start: FloatArray | None = getattr(self, "coef_", None) if self.warm_start else None
-        X, y = self._validated(X, reset=True, y=y, y_numeric=True, ensure_min_samples=2)
-        if start is not None and start.shape != (X.shape[1],):
-            start = None
-        self._fit_risk(X, y, qid, start)
-        return self
-
-    def _fit_risk(self, X: Any, y: Any, qid: Any, start: FloatArray | None) -> None:
-        make_risk = named_risk(self.loss) if isinstance(self.loss, str) else self.loss
-        self.coef_, self.intercept_, result = self._fitted(make_risk(X, y, qid), start)
-        self._report([result])
+        """Fit the model to relevances y; documents with equal ``qid`` are one query."""
+        _check_queries(qid)
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
+        risk = named_risk(self.loss)(trusted_design(X), y, qid) if isinstance(self.loss, str) else self.loss(X, y, qid)
+        minimizer = self._minimizer()
+        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
+        self.coef_, self.intercept_, _ = Fit.of(risk, result)
+        return self._conclude(minimizer, [result])
 
     def predict(self, X: Any) -> FloatArray:
         """Scores: within a query, the higher the better."""
@@ -124,25 +118,29 @@ class Ranker(LinearModel):
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
         """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
+        _check_queries(qid)
         return mean_ndcg(y, self.predict(X), qid)
 
-    @override
-    def _saved(self) -> dict[str, Any]:
-        if not isinstance(self.loss, str):
-            raise ModelFileError("a ranker whose loss is a function cannot be saved: name the loss, such as 'ndcg@10'")
-        return {"loss": {"name": self.loss, "settings": {}}}
-
     @classmethod
-    @override
-    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
-        named_risk(saved["loss"]["name"])  # or an error
-        return {"loss": saved["loss"]["name"]}
+    def from_state(cls, state: ModelState) -> Self:
+        """The ranker that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        named_risk(model.loss)  # ParameterError for an unknown name
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.positive_only = self.loss not in ANY_SIGN
         return tags
+
+
+def _check_queries(qid: Any) -> None:
+    if qid is None:
+        raise DataError(
+            "`qid` must give the query of each document; got None: pass one number per row, equal ones for a single "
+            "query, such as qid=np.zeros(len(y))"
+        )
 
 
 def mean_ndcg(y: Any, scores: FloatArray, qid: Any = None, k: int = SCORE_PLACES) -> float:

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
-from typing_extensions import override
 
 from undercut.contracts import Solver
-from undercut.errors import DataError, ModelFileError
-from undercut.estimators.labels import class_array, codes_of, encoded
-from undercut.estimators.linear_model import LinearModel
+from undercut.errors import DataError
+from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.labels import codes_of, encoded
+from undercut.estimators.linear_model import check_distinct
 from undercut.io.conll import as_conll
+from undercut.io.model_file import ModelState
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
 from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs
 from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
 from undercut.maps.templates import TemplateFeatures
+from undercut.regularizers import L2
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
 from undercut.types import Array, FloatArray
-
-CHAIN_PARTS = {"transitions": 2, "start": 1, "end": 1}  # and their dimensions
 
 
 def _is_probabilistic(model: Any) -> bool:
     return model.loss == "crf" or isinstance(model.loss, CRF)
 
 
-class SequenceLabeler(LinearModel):
+class SequenceLabeler(CertifiedEstimator):
     """A linear chain: ``min_w lam/2 |w|^2 + sum_s weight_s l(sequence s)``, the weights scaled to sum to one.
 
     A labeling p of the tokens x_1 ... x_n has the score ``start[p_1] + sum_t (<coef[p_t], x_t> + intercept[p_t]) +
@@ -61,14 +61,7 @@ class SequenceLabeler(LinearModel):
         dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
         features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
         ``features``, else "all".
-    gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits; reaching one warns and keeps the certificate.
-    warm_start : bool
-        Start from the last fit's weights.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -93,9 +86,12 @@ class SequenceLabeler(LinearModel):
 
     classes_: Array
     features_: TemplateFeatures
-    _losses: ClassVar[dict[str, type[ChainLoss]]] = {"m3n": M3N, "crf": CRF}  # type: ignore[assignment]
+    _losses: ClassVar[dict[str, type[ChainLoss]]] = {"m3n": M3N, "crf": CRF}
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "classes_", "coef_", "transitions_", "start_", "end_", "intercept_", "features_",
+    )  # fmt: skip
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "fit_intercept"},
+        **CertifiedEstimator._parameter_constraints,
         "loss": [StrOptions({"m3n", "crf"}), ChainLoss],
         "features": [TemplateFeatures, None],
         "start": ["boolean"],
@@ -122,28 +118,14 @@ class SequenceLabeler(LinearModel):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.solver = solver
-        self.features = features
-        self.start = start
-        self.end = end
-        self.bias = bias
-        self.pairs = pairs
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
-    @override
-    def _loss(self) -> ChainLoss:  # type: ignore[override]
+    def _loss(self) -> ChainLoss:
         return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
-        """Fit the model; ``sample_weight`` counts a sequence that often."""
+        """Fit the model; a weight of 2 equals duplicating the sequence."""
         sequences = self._sequences(X, lengths, fit=True)
         labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
         last = (self.classes_, self._weights()) if self.warm_start and hasattr(self, "coef_") else None
@@ -155,11 +137,11 @@ class SequenceLabeler(LinearModel):
         w0 = None
         if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
             w0 = risk.design.pack(last[1])
-        result = self._minimize(risk, w0)
+        minimizer = self._minimizer()
+        result = minimizer(risk, L2(self.lam), w0)
         self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
         self.n_features_in_ = self.coef_.shape[1]
-        self._report([result])
-        return self
+        return self._conclude(minimizer, [result])
 
     def _pairs(self) -> Literal["all", "seen"]:
         if self.pairs == "auto":
@@ -181,41 +163,19 @@ class SequenceLabeler(LinearModel):
     def _weights(self) -> ChainWeights:
         return ChainWeights(self.coef_, self.transitions_, self.start_, self.end_, self.intercept_)
 
-    @override
-    def _saved(self) -> dict[str, Any]:
-        labels = self.classes_.tolist()
-        if not all(isinstance(label, (str, bool, int, float, type(None))) for label in labels):
-            raise ModelFileError("labels must be text or numbers to be saved; got others: pickle is unsafe")
-        features = None if self.features is None else self.features.settings()
-        return super()._saved() | {"classes": labels, "features": features}
-
     @classmethod
-    @override
-    def _restored(cls, saved: dict[str, Any]) -> dict[str, Any]:
-        features = None if saved["features"] is None else TemplateFeatures(**saved["features"])
-        return super()._restored(saved) | {"features": features}
-
-    @override
-    def to_arrays(self) -> dict[str, Array]:
-        chain = {name: np.ascontiguousarray(getattr(self, f"{name}_")) for name in CHAIN_PARTS}
-        return super().to_arrays() | chain | ({} if self.features is None else self.features_.to_arrays())
-
-    @override
-    def restore(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        labels, K = header["classes"], self.coef_.shape[0]
-        if not isinstance(labels, list) or len(set(labels)) != len(labels) or len(labels) != K:
-            raise ValueError(f"{K} rows of coefficients do not fit the labels {labels}")
-        for name, shape in CHAIN_PARTS.items():
-            array = np.asarray(arrays[name], dtype=np.float64)
-            if array.shape != (K,) * shape:
-                raise ValueError(f"{name} of shape {array.shape} do not fit {K} labels")
-            setattr(self, f"{name}_", array)
-        self.classes_ = class_array(labels)
-        if self.features is not None:
-            self.features_ = TemplateFeatures(**self.features.settings())
-            self.features_.restore(arrays)
-            if self.features_.n_features != self.n_features_in_:
-                raise ValueError(f"{self.features_.n_features} features do not fit {self.n_features_in_} columns")
+    def from_state(cls, state: ModelState) -> Self:
+        """The labeler that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        check_distinct(model.classes_)
+        K, width = model.classes_.size, model.n_features_in_
+        shapes = {"coef_": (K, width), "transitions_": (K, K), "start_": (K,), "end_": (K,), "intercept_": (K,)}
+        for name, shape in shapes.items():
+            if getattr(model, name).shape != shape:
+                raise ValueError(f"{name} of shape {getattr(model, name).shape} does not fit {K} labels")
+        if model.features is not None and model.features_.n_features != width:
+            raise ValueError(f"{model.features_.n_features} features do not fit {width} columns")
+        return model
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
         """The labeling with the highest score: one array per sequence, or one in all where ``lengths`` are given."""

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
-from undercut.contracts import Loss, Solver
+from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.linear_classifier import ClassifierBase
-from undercut.estimators.linear_model import Fit, LinearModel
+from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.class_predictions import ClassPredictions, labels_of
+from undercut.estimators.inputs import checked_weight, validated
+from undercut.estimators.linear_model import Fit, LinearModel, Start, stacked, start_coef
+from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
 from undercut.losses import Hinge
+from undercut.maps.design import trusted_design
+from undercut.regularizers import L2
 from undercut.risks import LinearRisk, TransductiveRisk
 from undercut.types import Array, FloatArray
 
 UNLABELLED = -1
 
 
-class TransductiveClassifier(ClassifierBase):
+class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     """``min lam/2 |w|^2 + mean over labelled of max(0, 1 - y s) + gamma * mean over unlabelled of max(0, 1 - |s|)``.
 
     A sample whose label is -1 is unlabelled, as in ``sklearn.semi_supervised``.  The problem is not convex: the search
@@ -62,12 +65,11 @@ class TransductiveClassifier(ClassifierBase):
     ('local', 0.96)
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {"hinge": Hinge}
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in LinearModel._parameter_constraints.items() if name != "loss"},
+        **CertifiedEstimator._parameter_constraints,
         "gamma": [Interval(Real, 0.0, None, closed="left")],
         "balance": [StrOptions({"labelled"}), Interval(Real, 0.0, 1.0, closed="neither"), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -86,26 +88,15 @@ class TransductiveClassifier(ClassifierBase):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.lam = lam
-        self.gamma = gamma
-        self.balance = balance
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.gap_rel = gap_rel
-        self.max_steps = max_steps
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TransductiveClassifier:
         """Fit the model; samples whose label is -1 are unlabelled."""
         if self.balance is not None and not self.fit_intercept:
             raise ParameterError("`balance` sets the intercept, and fit_intercept=False leaves none: use balance=None")
-        last = self._last()
-        X, y = self._validated(X, reset=True, y=y)
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, reset=True)
         labelled = np.array([label != UNLABELLED for label in y.tolist()])
         codes = np.full(y.size, -1)
         self.classes_, codes[labelled] = _classes(y[labelled])
@@ -114,39 +105,40 @@ class TransductiveClassifier(ClassifierBase):
                 f"`balance` as a number is for two classes; got {self.balance} and {self.classes_.size} classes: "
                 "use 'labelled'"
             )
-        weight = self._all_weights(X, y, codes, sample_weight)
-        self._fit_problems(X, codes, weight, self._start(X, last), self._solve_transductive)
-        self.transduction_ = self._decided(safe_sparse_dot(X, self.coef_.T) + self.intercept_)
+        weight, design = self._all_weights(X, y, codes, sample_weight), trusted_design(X)
+        minimizer = self._minimizer()
+        fit_one = partial(self._fit_one, design, weight, minimizer)
+        start = start_coef(last, X.shape[1], self.classes_)
+        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
+        self.coef_, self.intercept_ = stacked(fits)
+        self.transduction_ = labels_of(design.matmat(self.coef_) + self.intercept_, self.classes_)
         self.transduction_[labelled] = y[labelled]
-        return self
+        return self._conclude(minimizer, [fit.result for fit in fits])
 
-    def _solve_transductive(
-        self, X: Any, target: FloatArray, weight: FloatArray | None, w0: FloatArray | None, title: str, *, brief: bool
-    ) -> Fit:
+    def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
         """One problem, from the solution on the labelled samples unless there is a start."""
+        target, w0 = problem.target, problem.start
         labelled = np.flatnonzero(target)
+        own = None if weight is None else weight[labelled]
         if w0 is None:
-            own = None if weight is None else weight[labelled]
-            supervised = LinearRisk(X[labelled], target[labelled], Hinge(), own, fit_intercept=self.fit_intercept)
-            w0 = self._minimize(supervised, None, title, solver="auto", brief=brief).w
+            supervised = LinearRisk(design.take(labelled), target[labelled], Hinge(), own, self.fit_intercept)
+            w0 = minimizer(supervised, L2(self.lam), title=problem.title, solver="auto").w
         mean: float | None = None
         if self.balance == "labelled":
-            mean = float(np.average(target[labelled], weights=None if weight is None else weight[labelled]))
+            mean = float(np.average(target[labelled], weights=own))
         elif self.balance is not None:
             mean = 2.0 * float(self.balance) - 1.0
-        risk = TransductiveRisk(X, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
-        return self._fitted(risk, w0, title, brief=brief)
+        risk = TransductiveRisk(design, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
+        return Fit.of(risk, minimizer(risk, L2(self.lam), w0, title=problem.title))
 
     def _all_weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
         """Sample weights times class weights, where there is a class."""
         if sample_weight is None and self.class_weight is None:
             return None
         labelled = codes >= 0
-        weight: FloatArray = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        own = self._weights(X[labelled], y[labelled], codes[labelled], weight[labelled])
-        weight[labelled] = weight[labelled] if own is None else own
+        weight = checked_weight(sample_weight, X)
+        known = (X[labelled], y[labelled], self.classes_, codes[labelled])
+        weight[labelled] = class_weighted(*known, self.class_weight, weight[labelled])
         empty = np.bincount(codes[labelled], weights=weight[labelled]) == 0.0
         if empty.any():
             raise DataError(f"every class needs a positive weight; the class {self.classes_[empty][0]} has none")
@@ -160,11 +152,7 @@ def _classes(y: Array) -> tuple[Array, Array]:
         raise DataError(
             "the label '-1' is text, and only the number -1 means unlabelled: give y as an array of dtype object"
         )
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if classes.size < 2:
-        raise DataError(
-            f"a classifier needs labelled samples of at least 2 classes; got 1 class: {classes[0]} "
-            "(the label -1 means unlabelled)"
-        )
-    return classes, codes
+    try:
+        return encode_classes(y)
+    except DataError as error:
+        raise DataError(f"{error} (the label -1 means unlabelled)") from None

@@ -1,6 +1,7 @@
 """Reading and writing of files."""
 
 from undercut.io.conll import ConllData, as_conll, load_conll
+from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 
@@ -11,6 +12,8 @@ __all__ = [
     "as_conll",
     "iter_svmlight",
     "load_conll",
+    "load_model",
     "load_ocr",
     "load_svmlight",
+    "save_model",
 ]

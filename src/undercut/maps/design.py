@@ -109,7 +109,12 @@ def as_matrix(X: Any) -> Matrix:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     _check_finite(X.data if sparse else X)
-    if sparse:
+    return trusted_design(X)
+
+
+def trusted_design(X: Any) -> Matrix:
+    """Wrap rows that were checked before: a 2-d array or CSR matrix of finite float32 or float64."""
+    if sp.issparse(X):
         return SparseDesign(X)
     return DenseDesign(X) if X.dtype == np.float64 else NarrowDesign(X)
 

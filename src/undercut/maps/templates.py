@@ -146,8 +146,13 @@ class TemplateFeatures:
             names += [f"{template}={' '.join(values)}" for values in zip(*columns, strict=True)]
         return names
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the features were found."""
+        return bool(self._known)
+
     def _check_fitted(self) -> None:
-        if not self._known:
+        if not self.is_fitted:
             raise DataError("TemplateFeatures must be fitted before they are used: call fit on the training data")
 
     def settings(self) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""What every estimator with a certificate shares: one rule to stop, the report of the certificate, the saved state."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from undercut.callbacks import LiveProgress
+from undercut.contracts import Loss, Regularizer, Risk, Solver
+from undercut.errors import ModelFileError
+from undercut.estimators.stored import decode, encode
+from undercut.io.model_file import ModelState
+from undercut.solvers import SOLVERS, Stop, minimize
+from undercut.trace import BOUND_NAMES, Callback, Progress, Result, Status
+from undercut.types import FloatArray
+
+NUMBERS = ("objective_", "lower_bound_", "gap_")
+CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
+INPUTS = ("n_features_in_", "feature_names_in_")
+
+
+class Minimizer:
+    """Solves the problems of one fit, all by the same rule to stop.
+
+    Ctrl-C ends the run that it meets; each problem after it gets a single step, so that the fit has all its parts.  A
+    second Ctrl-C is raised at once.
+    """
+
+    def __init__(self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status]) -> None:
+        self.solver, self.stop, self.verbose = solver, stop, verbose
+        self.fine = fine  # statuses that need no warning
+        self.interrupted = False
+
+    def __call__(
+        self, risk: Risk, reg: Regularizer, w0: FloatArray | None = None, *, title: str = "", solver: Any = None
+    ) -> Result:
+        """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
+        stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
+        with live_progress(title, self.verbose) as callbacks:
+            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
+        if result.status is Status.STOPPED and self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = self.interrupted or result.status is Status.STOPPED
+        if not self.interrupted:
+            warn_unless(result, self.fine, title)
+        return result
+
+
+class CertifiedEstimator(BaseEstimator):
+    """An estimator fitted by ``minimize``: it owns the solver, the rule to stop, the report and the saved state.
+
+    Parameters
+    ----------
+    solver : the name of a solver, or a ``Solver``
+    gap_rel : float
+        Stop once ``objective - lower_bound <= gap_rel * objective``.
+    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+
+    Attributes
+    ----------
+    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
+    certificate_ : "global", or "local" for a non-convex problem: ``gap_`` is then the model gap, and there is no bound
+    n_iter_ : steps of the longest run
+    result_ : ``Result``, or a list of one per problem
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.  ``fit`` then raises ``KeyboardInterrupt``, so that a loop of fits ends too, and
+        the estimator holds the best solution so far with its certificate.
+    """
+
+    solver: Any
+    gap_rel: float
+    max_steps: int
+    max_seconds: float | None
+    verbose: int
+    n_features_in_: int
+
+    # The domains of all parameters with one meaning in every estimator; scikit-learn reads those that there are.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, Loss],
+        "lam": [Interval(Real, 0.0, None, closed="neither")],
+        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "fit_intercept": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "gap_rel": [Interval(Real, 0.0, None, closed="left")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "max_seconds": [Interval(Real, 0.0, None, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    _fitted: ClassVar[tuple[str, ...]]  # the attributes of a fit that a model file holds, beside the certificate
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Set the parameters from the ``locals()`` of a constructor."""
+        vars(self).update({name: value for name, value in given.items() if name != "self"})
+
+    def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
+        """What solves the problems of one fit."""
+        seconds = self.max_seconds or np.inf
+        stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
+        return Minimizer(self.solver, stop, self.verbose, frozenset({Status.CONVERGED}))
+
+    def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
+        """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
+        self.result_ = results[0] if len(results) == 1 else results
+        self.certificate_ = results[0].certificate
+        self.objective_ = float(sum(result.objective for result in results))
+        self.gap_ = float(sum(result.gap for result in results))
+        self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
+        self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
+        self.interrupted_ = minimizer.interrupted
+        if self.interrupted_:
+            raise KeyboardInterrupt
+        return self
+
+    def state(self) -> ModelState:
+        """Parameters and fit for a model file; ``ModelFileError`` names the parameter that cannot be stored."""
+        if not hasattr(self, "n_features_in_"):
+            raise ModelFileError(f"only a fitted estimator can be saved: call fit first; got {self}")
+        known = (*CERTIFICATE, *INPUTS, *self._fitted)
+        arrays: dict[str, Any] = {}
+        params = {name: encode(value, name, arrays) for name, value in self.get_params(deep=False).items()}
+        fitted = {name: encode(getattr(self, name), name, arrays) for name in known if name in vars(self)}
+        return ModelState(params, fitted, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """The estimator that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = cls(**{name: decode(value, state.arrays) for name, value in state.params.items()})
+        model._validate_params()
+        for name, value in state.fitted.items():
+            if name not in (*CERTIFICATE, *INPUTS, *cls._fitted):
+                raise ValueError(f"a {cls.__name__} has no attribute {name!r}")
+            setattr(model, name, decode(value, state.arrays))
+        model.n_features_in_ = int(model.n_features_in_)
+        if hasattr(model, "feature_names_in_"):
+            model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        model._check_certificate()
+        if not all(
+            np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params
+        ):
+            raise ValueError("the coefficients are not finite")
+        return model
+
+    def _check_certificate(self) -> None:
+        """Refuse a certificate with parts that are missing or of another kind."""
+        self.n_iter_ = int(self.n_iter_)
+        for name in NUMBERS:
+            setattr(self, name, float(getattr(self, name)))
+        if self.certificate_ not in BOUND_NAMES:
+            raise ValueError(f"the certificate {self.certificate_!r} is unknown")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@contextmanager
+def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a live line if ``verbose``."""
+    if not verbose:
+        yield []
+        return
+    with LiveProgress(title) as live:
+        yield [live]
+
+
+def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:
+    """Warn about a run that ended with another status: the remedy, and the certificate."""
+    if result.status in fine:
+        return
+    about = f"{title}: " if title else ""
+    last = result.trace[-1] if result.trace else Progress(certificate=result.certificate)
+    warnings.warn(
+        f"{about}{result.message}; objective {result.objective:.6g}, {last.bound_name} {result.lower_bound:.6g}, "
+        f"{last.gap_name} {result.gap:.3g}",
+        ConvergenceWarning,
+        stacklevel=_frames_inside(),
+    )
+
+
+def _frames_inside() -> int:
+    """How many frames up the user's own code is, where a warning belongs."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("undercut", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    return level

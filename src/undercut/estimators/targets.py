@@ -1,0 +1,61 @@
+"""Class labels as codes, class weights, and one problem per class against the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from undercut.errors import DataError
+from undercut.estimators.inputs import checked_weight
+from undercut.types import Array, FloatArray
+
+
+class Problem(NamedTuple):
+    """One class against the rest."""
+
+    target: FloatArray  # 1.0 and -1.0, and 0.0 for a sample without a label
+    start: FloatArray | None  # where the search starts
+    title: str
+
+
+def encode_classes(y: Array) -> tuple[Array, Array]:
+    """The different labels in increasing order, and the code 0 ... K-1 of each sample's.
+
+    >>> encode_classes(np.array(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {classes[0]}")
+    return classes, codes
+
+
+def positive_codes(n_classes: int) -> list[int]:
+    """The classes with a problem of their own: all, or the last of two."""
+    return [1] if n_classes == 2 else list(range(n_classes))
+
+
+def one_against_rest(classes: Array, codes: Array, starts: FloatArray | None = None) -> Iterator[Problem]:
+    """The problems of all classes; a sample with a negative code has the target zero."""
+    for at, code in enumerate(positive_codes(classes.size)):
+        target = np.where(codes < 0, 0.0, np.where(codes == code, 1.0, -1.0))
+        title = f"class {classes[code]}" if classes.size > 2 else ""
+        yield Problem(target, None if starts is None else starts[at], title)
+
+
+def class_weighted(
+    X: Any, y: Array, classes: Array, codes: Array, class_weight: Any, sample_weight: Any
+) -> FloatArray | None:
+    """Sample weights times class weights; ``None`` where there are neither."""
+    if sample_weight is None and class_weight is None:
+        return None
+    weight = checked_weight(sample_weight, X)
+    if class_weight is None:
+        return weight
+    per_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    return np.asarray(weight * per_class[codes])
