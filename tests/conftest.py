@@ -20,3 +20,11 @@ settings.load_profile("undercut")
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def signs() -> tuple[np.ndarray, np.ndarray]:
+    """40 samples of 4 features, and labels -1 and +1 with some noise."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 4))
+    return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))

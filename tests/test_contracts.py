@@ -58,13 +58,6 @@ LAM = 0.1
 STOP = Stop(gap_rel=1e-6)
 
 
-@pytest.fixture
-def data():
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((40, 4))
-    return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))
-
-
 # --- The one place ------------------------------------------------------------------------------------------------
 
 
@@ -211,12 +204,12 @@ def test_what_a_risk_lacks_is_named_before_the_first_evaluation():
             minimize(Silent(), L2(LAM), solver)
 
 
-def test_a_score_function_of_ones_own_is_minimized(data):
+def test_a_score_function_of_ones_own_is_minimized(signs):
     class MeanSquare(ScoreFunction):
         def evaluate(self, scores):
             return Evaluation(0.5 * float(np.mean((scores - y) ** 2)), (scores - y) / y.size)
 
-    X, y = data
+    X, y = signs
     mine = ScoreRisk(as_design(X), MeanSquare())
     assert minimize(mine, L2(LAM), stop=STOP).objective == pytest.approx(
         minimize(LinearRisk(X, y, Squared()), L2(LAM), stop=STOP).objective, rel=1e-5
@@ -226,7 +219,7 @@ def test_a_score_function_of_ones_own_is_minimized(data):
 # --- Losses and regularizers --------------------------------------------------------------------------------------
 
 
-def test_a_loss_of_ones_own_is_minimized(data):
+def test_a_loss_of_ones_own_is_minimized(signs):
     class MyHinge(Loss):
         def value_slope(self, y, scores):
             return np.maximum(0.0, 1.0 - y * scores), np.where(y * scores < 1.0, -y, 0.0)
@@ -234,7 +227,7 @@ def test_a_loss_of_ones_own_is_minimized(data):
         def check_target(self, y):
             pass
 
-    X, y = data
+    X, y = signs
     mine, ours = (minimize(LinearRisk(X, y, loss), L2(LAM), stop=STOP) for loss in (MyHinge(), Hinge()))
     assert mine.objective == pytest.approx(ours.objective, rel=1e-5)
 
@@ -281,9 +274,9 @@ class MyQuadratic(MyL2, QuadraticRegularizer):
     [(MyProximalL2(), "auto"), (MyProximalL2(), LevelBundle()), (MyQuadratic(), "auto"), (MyQuadratic(), Newton())],
     ids=lambda thing: thing if isinstance(thing, str) else type(thing).__name__,
 )
-def test_a_regularizer_of_ones_own_is_minimized(data, reg, solver):
+def test_a_regularizer_of_ones_own_is_minimized(signs, reg, solver):
     check_regularizer(reg, 4)
-    risk = LinearRisk(*data, Logistic())
+    risk = LinearRisk(*signs, Logistic())
     mine, ours = minimize(risk, reg, solver, stop=STOP), minimize(risk, L2(LAM), stop=STOP)
     assert mine.objective == pytest.approx(ours.objective, rel=1e-5)
     assert mine.certificate == "global"

@@ -294,7 +294,7 @@ def test_one_class_is_refused():
 
 def test_fewer_samples_than_k_are_refused_in_fit_and_score(cancer):
     X, y = cancer
-    with pytest.raises(DataError, match="precision@600 needs that many samples; got 569"):
+    with pytest.raises(DataError, match="precision@600 needs at least 600 samples; got 569"):
         MultivariateClassifier("precision@600").fit(X, y)
     model = MultivariateClassifier("precision@50", lam=1e-1).fit(X, y)
     with pytest.raises(DataError, match="got 20"):

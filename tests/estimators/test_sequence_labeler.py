@@ -308,7 +308,7 @@ class TestErrors:
             fitted.predict([np.ones((1, 2))])
 
     def test_a_matrix_needs_lengths_that_fit_it(self, fitted):
-        with pytest.raises(DataError, match="say its `lengths`"):
+        with pytest.raises(DataError, match="pass its `lengths`"):
             fitted.predict(np.ones((4, 3)))
         with pytest.raises(DataError, match="sum to the number of rows of X; got 3 and 4"):
             fitted.predict(np.ones((4, 3)), lengths=[2, 1])

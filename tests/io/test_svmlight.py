@@ -286,7 +286,7 @@ MALFORMED = {
     "-inf 1:1": "label must be finite; got '-inf'",
     "1e400 1:1": "label must be finite; got '1e400'",
     "1,2 3:4": "label must be a single number; got '1,2'; multi-label files are not supported",
-    "1:2 3:4": "label must be a number; got '1:2'; begin every line with its label",
+    "1:2 3:4": "label must be a number; got '1:2'; start every line with its label",
     "1 2": "feature must be written index:value; got '2'",
     "1 abc": "feature must be written index:value; got 'abc'",
     "1 2 :3": "feature must be written index:value; got '2'",
@@ -310,8 +310,8 @@ MALFORMED = {
     "1 2:1 3:-1e309": "feature value must be finite; got '-1e309'",
     "1 3:1 2:1": "feature indices must increase within a line; got '2:1' after '3:1'",
     "1 3:1\t3:2": "feature indices must increase within a line; got '3:2' after '3:1'",
-    "1 qid:1 2:1": "qid must stand on every line or on none; got a line with it",
-    "1 2:1 qid:1": "qid must stand once, right after the label; got 'qid:1'",
+    "1 qid:1 2:1": "qid must be on every line or on none; got a line with it",
+    "1 2:1 qid:1": "qid must occur once, right after the label; got 'qid:1'",
 }
 
 

@@ -19,13 +19,6 @@ LAM = 0.1
 STOP = Stop(gap_rel=1e-6)
 
 
-@pytest.fixture
-def data():
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((40, 4))
-    return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))
-
-
 class Products:
     """The least that a design is: its shape and two products."""
 
@@ -52,8 +45,8 @@ class WithRows(Products):
 @pytest.mark.parametrize("make", [Products, WithGram, WithRows, aslinearoperator], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), Ramp()], ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_a_design_of_ones_own_gives_the_same_optimum(data, make, loss, fit_intercept):
-    X, y = data
+def test_a_design_of_ones_own_gives_the_same_optimum(signs, make, loss, fit_intercept):
+    X, y = signs
     mine, ours = (
         minimize(LinearRisk(A, y, loss, fit_intercept=fit_intercept), L2(LAM), "nonconvex_bundle", stop=STOP)
         for A in (make(X), X)
@@ -62,15 +55,15 @@ def test_a_design_of_ones_own_gives_the_same_optimum(data, make, loss, fit_inter
 
 
 @pytest.mark.parametrize("loss", [Softmax(), CrammerSinger()], ids=lambda loss: type(loss).__name__)
-def test_a_design_of_ones_own_serves_several_classes(data, loss):
-    X = data[0]
+def test_a_design_of_ones_own_serves_several_classes(signs, loss):
+    X = signs[0]
     y = X[:, :3].argmax(axis=1)
     mine, ours = (minimize(MulticlassRisk(A, y, loss), L2(LAM), stop=STOP) for A in (Products(X), X))
     assert mine.objective == pytest.approx(ours.objective, rel=1e-5)
 
 
-def test_only_what_is_needed_is_asked_of_a_design(data):
-    X, y = data
+def test_only_what_is_needed_is_asked_of_a_design(signs):
+    X, y = signs
     plain, gram, rows = (LinearRisk(make(X), y, Logistic()) for make in (Products, WithGram, WithRows))
     assert not isinstance(plain, SmoothRisk | BatchedRisk)
     assert isinstance(gram, SmoothRisk)

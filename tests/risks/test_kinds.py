@@ -29,13 +29,6 @@ class Welsch(RegressionLoss, SmoothLoss):
         return (1.0 - (scores - y) ** 2) * np.exp(-0.5 * (scores - y) ** 2)
 
 
-@pytest.fixture
-def data():
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((40, 4))
-    return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))
-
-
 KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
 
 
@@ -52,8 +45,8 @@ KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
         (Welsch(), False, {BatchedRisk}),
     ],
 )
-def test_a_linear_risk_is_what_its_loss_and_intercept_make_it(data, form, loss, fit_intercept, expected):
-    risk = LinearRisk(form(data[0]), data[1], loss, fit_intercept=fit_intercept)
+def test_a_linear_risk_is_what_its_loss_and_intercept_make_it(signs, form, loss, fit_intercept, expected):
+    risk = LinearRisk(form(signs[0]), signs[1], loss, fit_intercept=fit_intercept)
     assert {kind for kind in KINDS if isinstance(risk, kind)} == expected
     assert [hasattr(risk, name) for name in ("hessian", "batch", "majorizer")] == [kind in expected for kind in KINDS]
     assert type(risk).__name__ == "LinearRisk"
@@ -62,31 +55,31 @@ def test_a_linear_risk_is_what_its_loss_and_intercept_make_it(data, form, loss, 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda risk: pickle.loads(pickle.dumps(risk))])
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), Ramp()], ids=lambda loss: type(loss).__name__)
-def test_a_copy_is_of_the_same_type_and_value(data, again, loss):
+def test_a_copy_is_of_the_same_type_and_value(signs, again, loss):
     for kind in (LinearRisk, KernelRisk):
-        risk = kind(*data, loss)
+        risk = kind(*signs, loss)
         other, w = again(risk), np.ones(risk.n_params)
         assert type(other) is type(risk)
         assert other.cut(w).value == risk.cut(w).value
 
 
-def test_equal_risks_share_one_type(data):
-    assert type(LinearRisk(*data, Logistic())) is type(LinearRisk(*data, Logistic()))
+def test_equal_risks_share_one_type(signs):
+    assert type(LinearRisk(*signs, Logistic())) is type(LinearRisk(*signs, Logistic()))
 
 
-def test_a_subclass_keeps_its_own_methods(data):
+def test_a_subclass_keeps_its_own_methods(signs):
     class Counted(LinearRisk):
         def hessian(self, w):
             return super().hessian(w) + 1.0
 
-    risk = Counted(*data, Logistic())
+    risk = Counted(*signs, Logistic())
     assert isinstance(risk, SmoothRisk)
-    np.testing.assert_allclose(risk.hessian(np.zeros(4)), LinearRisk(*data, Logistic()).hessian(np.zeros(4)) + 1.0)
+    np.testing.assert_allclose(risk.hessian(np.zeros(4)), LinearRisk(*signs, Logistic()).hessian(np.zeros(4)) + 1.0)
 
 
 @pytest.mark.parametrize(("loss", "smooth"), [(Softmax(), True), (CrammerSinger(), False)])
-def test_a_multiclass_risk_is_smooth_if_its_loss_is(data, loss, smooth):
-    risk = MulticlassRisk(data[0], np.arange(40) % 3, loss)
+def test_a_multiclass_risk_is_smooth_if_its_loss_is(signs, loss, smooth):
+    risk = MulticlassRisk(signs[0], np.arange(40) % 3, loss)
     assert isinstance(risk, SmoothRisk) == hasattr(risk, "hessian") == smooth
     assert isinstance(pickle.loads(pickle.dumps(risk)), SmoothRisk) == smooth
 
@@ -98,8 +91,8 @@ def test_a_structured_risk_has_a_minorant_if_it_has_a_cache(cache):
     assert not isinstance(risk.batch(np.arange(2)), MinorizedRisk)
 
 
-def test_risks_that_are_not_convex_are_majorized(data):
-    X, y = data
+def test_risks_that_are_not_convex_are_majorized(signs):
+    X, y = signs
     bowl = FunctionRisk(lambda w: (float(w @ w), 2.0 * w), n_params=2)
     assert isinstance(TransductiveRisk(X, y), MajorizedRisk)
     assert isinstance(DifferenceRisk(bowl, bowl), MajorizedRisk)

@@ -219,7 +219,7 @@ def test_a_proximal_term_completes_the_square():
             assert proximal.value(w) == pytest.approx(by_hand)
     with pytest.raises(ParameterError, match="`tau` must be non-negative"):
         Proximal.of(L2(1.0), center, -1.0, tilt)
-    with pytest.raises(CapabilityError, match="leaves only L2"):
+    with pytest.raises(CapabilityError, match="a proximal term needs an L2 regularizer"):
         Proximal.of(KernelNorm(1.0, DenseGram(np.eye(4))), center, 1.0, tilt)
 
 

@@ -223,21 +223,14 @@ class MajorizedRisk(Risk, Protocol):
 class MinorizedRisk(Risk, Protocol):
     """A convex risk with a cheap convex risk below it, such as a cache of planes.
 
-    >>> from undercut import StructuredRisk
-    >>> class Signs:
-    ...     n_params = 2
-    ...     def joint_feature(self, x, y):
-    ...         return y * x / 2
-    ...     def label_loss(self, y, y_hat):
-    ...         return float(y != y_hat)
-    ...     def decode(self, w, x, y, rescaling):
-    ...         return -y if y * (w @ x) < 1 else y
-    >>> risk = StructuredRisk(Signs(), np.eye(2), [1, -1], cache=5)
-    >>> before = risk.minorant.value(np.zeros(2))
-    >>> cut = risk.cut(np.zeros(2))
+    >>> from undercut import FunctionRisk, L2, minimize
     >>> from undercut.contracts import MinorizedRisk
-    >>> before, risk.minorant.value(np.zeros(2)), isinstance(risk, MinorizedRisk)
-    (0.0, 1.0, True)
+    >>> from undercut.solvers import CachedCuttingPlane
+    >>> class Bowl(FunctionRisk):  # R(w) = |w - 1|^2 / 2, with half of it as the cheap part
+    ...     minorant = FunctionRisk(lambda w: (0.25 * (w - 1.0) @ (w - 1.0), 0.5 * (w - 1.0)), 2, lower_bound=0.0)
+    >>> risk = Bowl(lambda w: (0.5 * (w - 1.0) @ (w - 1.0), w - 1.0), 2, lower_bound=0.0)
+    >>> isinstance(risk, MinorizedRisk), minimize(risk, L2(1.0), CachedCuttingPlane()).w.round(1)
+    (True, array([0.5, 0.5]))
     """
 
     @property

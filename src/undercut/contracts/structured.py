@@ -21,16 +21,18 @@ class StructuredModel(Protocol):
 
     >>> import numpy as np
     >>> from undercut import L2, StructuredRisk, minimize
-    >>> class Signs:  # binary classification: Psi(x, y) = y x / 2, Delta = [y != y_hat]
-    ...     n_params = 2
+    >>> class Classes:  # K classes: Psi(x, y) has x in block y, Delta = [y != y_hat]
+    ...     n_params, K, d = 6, 3, 2
     ...     def joint_feature(self, x, y):
-    ...         return y * x / 2
+    ...         return y * self.d + np.arange(self.d), x
     ...     def label_loss(self, y, y_hat):
     ...         return float(y != y_hat)
-    ...     def decode(self, w, x, y, rescaling):
-    ...         return -y if y * (w @ x) < 1 else y  # the same for either rescaling
-    >>> minimize(StructuredRisk(Signs(), np.eye(2), [1, -1]), L2(0.1)).w.round(2)
-    array([ 1., -1.])
+    ...     def decode(self, w, x, y, rescaling):  # for margin rescaling
+    ...         return int(np.argmax(w.reshape(self.K, self.d) @ x + (np.arange(self.K) != y)))
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
+    >>> w = minimize(StructuredRisk(Classes(), X, [0, 1, 2]), L2(0.01)).w
+    >>> (w.reshape(3, 2) @ X.T).argmax(axis=0)
+    array([0, 1, 2])
     """
 
     n_params: int
