@@ -8,6 +8,7 @@ from sklearn.preprocessing import scale
 
 from undercut import TransductiveClassifier, load_model
 from undercut.io import load_svmlight
+from undercut.solvers import driver
 from undercut.trace import read_trace
 
 
@@ -115,3 +116,30 @@ def test_a_convex_solver_is_refused_for_the_ramp_loss(files, undercut):
     code, _, err = undercut("train", files / "test.svm", "--loss", "ramp", "--solver", "cutting_plane")
     assert code == 1
     assert "use NonconvexBundle" in err
+
+
+def test_ctrl_c_saves_a_model_with_the_labels_of_the_file(files, undercut, monkeypatch):
+    """Also where it ends the run on the labelled samples, from which the search was to start."""
+    steps, record = [], driver._Run._record
+
+    def recorded(self, state):
+        steps.append(state)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        return record(self, state)
+
+    monkeypatch.setattr(driver._Run, "_record", recorded)
+    code, _, _ = undercut("train", files / "labelled.svm", "--unlabelled", files / "more.svm", "-o", files / "m.uc")
+    assert code == 130
+    assert load_model(files / "m.uc").classes_.tolist() == [-1, 1]
+
+
+def test_a_second_ctrl_c_saves_nothing(files, undercut, monkeypatch):
+    def recorded(self, state):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver._Run, "_record", recorded)
+    code, _, err = undercut("train", files / "labelled.svm", "--unlabelled", files / "more.svm", "-o", files / "m.uc")
+    assert code == 130
+    assert "there is no model to save" in err
+    assert not (files / "m.uc").exists()

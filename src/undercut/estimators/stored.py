@@ -42,7 +42,7 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
     >>> encode({"spam": 2.0}, "class_weight", arrays)
     {'dict': [['spam', 2.0]]}
     >>> decode(encode(losses.Quantile(0.9), "loss", arrays), arrays)
-    Quantile(tau=0.9)
+    Quantile(quantile=0.9)
     """
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (str, bool, int, float, type(None))):
