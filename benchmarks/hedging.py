@@ -88,7 +88,12 @@ def machine(case: Case) -> tuple[np.ndarray, GramRisk, float]:
     return X, GramRisk(gram, y), time.perf_counter() - began
 
 
-def solve(case: Case, solver: KernelHedging, gap: float = 1e-3, max_steps: int = 20_000) -> Result:
+def solver_over(blocks: int | None) -> KernelHedging | PairDescent:
+    """Descent on the whole problem for one block, hedging for several, or for single samples."""
+    return PairDescent() if blocks == 1 else KernelHedging(blocks=blocks)
+
+
+def solve(case: Case, solver: KernelHedging | PairDescent, gap: float = 1e-3, max_steps: int = 20_000) -> Result:
     _, risk, _ = machine(case)
     stop = Stop(gap_rel=gap, max_steps=max_steps, max_seconds=300)
     return minimize(risk, KernelNorm(case.lam, risk.gram), solver, stop=stop)
@@ -128,7 +133,7 @@ def beside_libsvm(cases: list[Case]) -> None:
         seconds, tol, off = libsvm(case, optimum)
         gram = machine(case)[2]
         for blocks in DIVISIONS:
-            result = solve(case, KernelHedging(blocks=blocks))
+            result = solve(case, solver_over(blocks))
             own = result.trace[-1].seconds + gram
             table.row(
                 case, blocks or "samples", f"{gram:.2f}", reached(result, 1e-2), reached(result, 1e-3),
@@ -187,7 +192,7 @@ def main() -> None:
         sys.exit(f"skipped: {reason}")
     print_machine()
     for blocks in (None, 1, 2):  # compile
-        minimize(*_tiny(), KernelHedging(blocks=blocks))
+        minimize(*_tiny(), solver_over(blocks))
     cost_per_step([2000] if options.quick else [2000, 4000, 8000, 11982])
     beside_libsvm(QUICK if options.quick else FULL)
     balance(BALANCE[:1] if options.quick else BALANCE, options.out)

@@ -66,12 +66,12 @@ def test_exact_rows_are_computed_once_and_kept_while_they_are_few(X, columns):
 
     K, rng = rbf_kernel(X), np.random.default_rng(0)
     exact = ExactRows(KernelTiles(kernel, X))
-    for rows in ([1, 2, 3], [2, 3], [3, 4, 5], range(10, 28), range(12, 30), range(97), [1], []):
+    for rows in ([1, 2, 3], [2, 3], [3, 4, 5], range(10, 50), range(12, 54), range(97), [1], []):
         v = np.zeros((97, *columns))
         v[list(rows)] = rng.standard_normal((len(rows), *columns))
         np.testing.assert_allclose(exact.product(v), K @ v, atol=1e-13)
-        assert exact.is_kept.sum() <= exact.capacity == 24
-    assert counted == [3, 2, 18, 18, 97, 1]  # the fourth would fit with the others, the fifth does not
+        assert exact.is_kept.sum() <= exact.capacity == 48
+    assert counted == [3, 2, 40, 42, 97, 1]  # the fourth would fit with the others, the fifth does not
 
 
 def test_stored_entries_are_within_their_rounding(X):

@@ -305,3 +305,14 @@ def test_a_limit_reached_together_with_the_gap_is_convergence():
     for max_steps in range(enough - 5, enough):
         result = minimize(*parts, KernelHedging(blocks=4), stop=Stop(gap_rel=1e-4, max_steps=max_steps))
         assert (result.status is Status.CONVERGED) == (result.gap <= 1e-4 * result.objective)
+
+
+@pytest.mark.parametrize("blocks", [None, 1, 4])
+def test_a_warm_start_is_valued_in_double_precision(blocks):
+    problem = machine(n=100, C=1e4)
+    gram = DenseGram.of(lambda X, Z: np.exp(-0.5 * ((X[:, None] - Z) ** 2).sum(2)), problem.X, np.float32)
+    w0 = minimize(*problem.parts(), PairDescent(), stop=Stop(gap_rel=1e-6)).w
+    risk, reg = problem.parts(gram)
+    start = solver_over(blocks).init(risk, reg, w0).progress.objective
+    exact, norm = problem.parts()
+    assert start == pytest.approx(exact.value(w0) + norm.value(w0), rel=1e-12)

@@ -10,7 +10,7 @@ from undercut.devices import free_bytes
 from undercut.maps.gram.tiled import KernelTiles
 from undercut.types import Array, FloatArray
 
-FEW = 0.25  # share of the rows up to which they are kept
+FEW = 0.5  # share of the rows up to which they are kept: as much memory as the matrix in float32
 ROOM = 0.25  # share of the free memory that they may take
 
 

@@ -102,7 +102,7 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     def init(self, risk: GramRisk, reg: KernelNorm, w0: FloatArray) -> KernelHedgingState:
         both = KernelDual(risk, reg.lam)
         scenarios = self._scenarios(risk, both.cap)
-        center = _expansion(risk, scenarios, w0)
+        center = _expansion(risk, scenarios, w0).exact(beside(risk.scores(w0), risk.gram.diagonal))
         n, scores = scenarios.n_scenarios, to_host(center.scores)
         pull = _expansion(risk, scenarios, n * both.feasible(w0))
         dual = center.towards(center, 1.0, n)
