@@ -28,8 +28,8 @@ from undercut import (
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import CapabilityError, DataError
 from undercut.regularizers import Entropy, Quadratic
-from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 from undercut.solvers import SOLVERS
+from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 
 ORACLE = 3e-7  # how far the oracle may be from the optimum, relative
 SOLVER_CASES = {"level": (LevelBundle(), 1e-6), "cutting_plane": (CuttingPlane(), 1e-4)}
