@@ -245,10 +245,13 @@ def test_a_function_without_parts_is_refused_and_told_about_differences():
 
 
 def test_a_loss_without_kinks_has_no_majorizer():
+    calls = []
+
     class Welsch(Loss):
         is_convex = False
 
         def value_slope(self, y, scores):
+            calls.append(scores)
             off = scores - y
             return 1.0 - np.exp(-(off**2)), 2.0 * off * np.exp(-(off**2))
 
@@ -259,6 +262,7 @@ def test_a_loss_without_kinks_has_no_majorizer():
     risk = LinearRisk(X, y, Welsch())
     with pytest.raises(CapabilityError, match=r"LinearRisk has no `majorizer\(w\)`: .*use NonconvexBundle"):
         minimize(risk, L2(1.0), ConvexConcave())
+    assert calls == []
     result = minimize(risk, L2(1.0))
     assert result.certificate == "local"
     assert result.status is Status.CONVERGED

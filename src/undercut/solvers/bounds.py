@@ -11,6 +11,12 @@ from undercut.types import FloatArray
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the sums that make a bound, relative to their terms
 LINE_ACCURACY = 1e-3  # share of a line search's decrease that may be left: the next step makes up for it
 BEYOND_ROUNDING = 1e-6  # relative: a plane that much above a value is no rounding, not even in single precision
+TINY = 1e-12  # absolute: losses are of order one, and their differences are rounded
+
+
+def _is_above(excess: FloatArray | float, size: FloatArray | float) -> bool:
+    """Whether a difference of numbers of this size is more than rounding."""
+    return bool(np.any(excess > BEYOND_ROUNDING * size + TINY))
 
 
 def cut_size(cut: Cut) -> float:
@@ -24,7 +30,7 @@ def tighter(last: float, proved: float, objective: float, size: float = 0.0) -> 
     ``size`` is that of the numbers that make the bound.  A bound above the objective by more than rounding raises
     ``NonconvexError``.
     """
-    if proved - objective > BEYOND_ROUNDING * (size + abs(proved) + abs(objective)):
+    if _is_above(proved - objective, size + abs(proved) + abs(objective)):
         raise NonconvexError(f"the planes prove a minimum of {proved:.9g}, and the objective is {objective:.9g}")
     return min(max(last, proved), objective)
 
@@ -36,8 +42,7 @@ def check_below(a: FloatArray, b: FloatArray | float, w: FloatArray, value: floa
     """
     heights = np.asarray(a @ w + b)
     sizes = np.abs(b) + np.linalg.norm(a, axis=-1) * float(np.linalg.norm(w)) + abs(value) + scale
-    above = heights - value
-    if (above > BEYOND_ROUNDING * sizes).any():
+    if _is_above(heights - value, sizes):
         raise NonconvexError(f"a plane is {float(heights.max()):.9g} at a point where the risk is {value:.9g}")
 
 
@@ -48,7 +53,7 @@ def check_plane(cut: Cut, w: FloatArray, objective: float, penalty: float) -> No
 
 def check_floor(lower_bound: float, cut: Cut) -> None:
     """Raise ``NonconvexError`` if the risk is smaller than the ``lower_bound`` it declares."""
-    if lower_bound - cut.value > BEYOND_ROUNDING * (abs(lower_bound) + cut_size(cut)):
+    if _is_above(lower_bound - cut.value, abs(lower_bound) + cut_size(cut)):
         raise NonconvexError(f"`lower_bound` is {lower_bound:.9g}, and the risk has the value {cut.value:.9g}")
 
 

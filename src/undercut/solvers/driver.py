@@ -20,7 +20,7 @@ from undercut.types import FloatArray
 ZERO = 1e-10  # an objective below this share of the first one is as good as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
 ENDLESS = 1e15  # an objective that many times below zero, relative to the first one, has no minimum
-FALLING = 0.5  # share of the last model gap: of the decrease, and of the gap that is left
+FALLING = 0.9  # share of the last model gap: of the decrease, and of the gap that is left
 REFUTED = (Status.NONCONVEX, Status.UNBOUNDED)  # statuses that leave no bound
 LOCAL_PROGRESS = 0.999  # how much smaller a model gap must be to count as a change
 

@@ -35,7 +35,8 @@ from undercut.solvers.bundle.simplex_dual import DualPoint, SimplexDual, product
 from undercut.types import FloatArray
 
 MAX_ROUNDS = 20
-MAX_STEPS = 50  # Newton steps of one master problem: any weights prove a bound, and the next problem goes on from them
+MAX_STEPS = 50  # Newton steps per new plane: any weights prove a bound, and the next problem goes on from them
+PROXIMAL_STEPS = 15  # of them for one proximal point where many planes are new: the next one corrects a rough one
 TINY = 1e-100  # the least tolerance, for an objective of zero
 INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolerance, and the next to this share of that
 LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
@@ -54,7 +55,8 @@ class DualBundle(PlaneModel):
         self.reg = reg
         self.master = Weights(FIRST_CAPACITY)
         self.near = Weights(FIRST_CAPACITY)  # the weights of the proximal problem
-        self.planes = Planes(n_params, (self.master, self.near), lambda slot: None)
+        self._n_new = 0  # planes since the last master problem
+        self.planes = Planes(n_params, (self.master, self.near), self._count)
         self._anchor: FloatArray | None = None  # the last proximal point of the model
         self._tau = 0.0
         self._floor = lower_bound
@@ -62,10 +64,14 @@ class DualBundle(PlaneModel):
         if math.isfinite(lower_bound):
             self.planes.insert_flat(lower_bound)
 
+    def _count(self, slot: int) -> None:
+        self._n_new += 1
+
     @override
     def minimize(self, tol: float) -> Model:
         tol = max(tol, ROUNDING * float(self.planes.size.max()), TINY)
-        self._steps_left = MAX_STEPS
+        self._steps_left = MAX_STEPS * max(1, self._n_new)
+        self._n_new = 0
         curvature = self.reg.strong_convexity
         if isinstance(self.reg, ProximalRegularizer) and not 0.0 < curvature >= self._least_curvature(tol):
             model = self._by_proximal_points(self.reg, tol)
@@ -78,19 +84,21 @@ class DualBundle(PlaneModel):
         """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
         proximal = cast(ProximalRegularizer, self.reg)  # checked before the run
         self._steps_left = MAX_STEPS
-        w = self._solve(proximal.near(center, tau), self.near, tol)
+        w = self._solve(proximal.near(center, tau), self.near, tol, MAX_STEPS)
         self.planes.age(self.near.alpha, 0)
         return ProximalStep(w, self._value(w))
 
     def _minimum(self, tol: float) -> Model:
-        return Model(self._solve(self.reg, self.master, tol), *self._proved())
+        return Model(self._solve(self.reg, self.master, tol, MAX_STEPS), *self._proved())
 
     def _by_proximal_points(self, reg: ProximalRegularizer, tol: float) -> Model:
         if self._anchor is None:
             self._anchor, self._tau = self.reg.conjugate_argmax(np.zeros(self.planes.A.shape[1])), self._first_tau()
         bound, left, vain, tau = -math.inf, math.inf, 0, self._tau
+        per_point = PROXIMAL_STEPS if self._steps_left > 2 * MAX_STEPS else MAX_STEPS
         for at in range(MAX_ROUNDS):
-            w = self._solve(reg.near(self._anchor, tau), self.master, INNER_ACCURACY ** (at + 1) * tol)
+            near = reg.near(self._anchor, tau)
+            w = self._solve(near, self.master, INNER_ACCURACY ** (at + 1) * tol, per_point)
             proved, size = self._proved()
             self._anchor, bound, last = w, max(bound, proved), left
             left = min(left, self._value(w) - bound)
@@ -113,22 +121,22 @@ class DualBundle(PlaneModel):
         steepest, size = float(self.planes.norm.max()), float(self.planes.size.max())
         return steepest**2 / size if steepest > 0.0 and size > 0.0 else 1.0
 
-    def _solve(self, reg: Regularizer, weights: Weights, tol: float) -> FloatArray:
+    def _solve(self, reg: Regularizer, weights: Weights, tol: float, max_steps: int) -> FloatArray:
         """The minimizer of ``reg + R_t``; ``weights`` are where the search starts, and become what it finds."""
         top = self.planes.top
         if isinstance(reg, SeparableRegularizer):
-            return self._solve_active(reg, weights, tol)
+            return self._solve_active(reg, weights, tol, max_steps)
         dual = SimplexDual(reg, self.planes.A[:top], self.planes.b[:top], self.planes.live)
-        found = self._climb(dual, weights.alpha[:top], tol)
+        found = self._climb(dual, weights.alpha[:top], tol, max_steps)
         weights.alpha[:top] = found.alpha
         return found.w
 
-    def _climb(self, dual: SimplexDual, alpha: FloatArray, tol: float) -> DualPoint:
-        found, n_steps = dual.climb(alpha, tol, self._steps_left)
+    def _climb(self, dual: SimplexDual, alpha: FloatArray, tol: float, max_steps: int) -> DualPoint:
+        found, n_steps = dual.climb(alpha, tol, min(max_steps, self._steps_left))
         self._steps_left -= n_steps
         return found
 
-    def _solve_active(self, reg: SeparableRegularizer, weights: Weights, tol: float) -> FloatArray:
+    def _solve_active(self, reg: SeparableRegularizer, weights: Weights, tol: float, max_steps: int) -> FloatArray:
         """The same by the parameters alone that are not zero, or nearly so; more join until all others stay zero."""
         top = self.planes.top
         A, b, alpha = self.planes.A[:top], self.planes.b[:top], weights.alpha[:top]
@@ -136,7 +144,7 @@ class DualBundle(PlaneModel):
         active = reg.active(z, NEARLY)
         for _ in range(MAX_JOINS):
             dual = SimplexDual(reg.take(active), A[:, active], b, self.planes.live)
-            alpha[:] = self._climb(dual, alpha, tol).alpha
+            alpha[:] = self._climb(dual, alpha, tol, max_steps).alpha
             z = -(alpha @ A)
             if not (reg.active(z) & ~active).any():
                 break

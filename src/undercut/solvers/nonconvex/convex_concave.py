@@ -14,9 +14,8 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from undercut.contracts import KinkedLoss, LineRisk, MajorizedRisk, QuadraticRegularizer, Regularizer, Risk, Solver
-from undercut.errors import CapabilityError, require
-from undercut.risks import LinearRisk
+from undercut.contracts import LineRisk, MajorizedRisk, QuadraticRegularizer, Risk, Solver
+from undercut.errors import require
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.trace import Certificate, Progress, Status
@@ -59,15 +58,6 @@ class ConvexConcave(Solver[ConvexConcaveState, MajorizedRisk, QuadraticRegulariz
     @override
     def certificate(self, risk: MajorizedRisk) -> Certificate:
         return "local"
-
-    @override
-    def check(self, risk: Risk, reg: Regularizer) -> None:
-        super().check(risk, reg)
-        if isinstance(risk, LinearRisk) and not (risk.is_convex or isinstance(risk.loss, KinkedLoss)):
-            raise CapabilityError(
-                f"ConvexConcave needs a convex majorizer, which a linear risk has where its loss is a KinkedLoss, and "
-                f"{type(risk.loss).__name__} is not one: use NonconvexBundle"
-            )
 
     @override
     def init(self, risk: MajorizedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> ConvexConcaveState:

@@ -101,7 +101,8 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
         if isinstance(bundle, LocalBundle):
             bundle.aggregate()
-        progress = Progress(0, best.objective, min(model.lower_bound, best.objective), 1, len(bundle))
+        bound = tighter(-math.inf, model.lower_bound, best.objective, model.size)
+        progress = Progress(0, best.objective, bound, 1, len(bundle))
         return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
 
     @override
@@ -130,7 +131,7 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
             bundle.aggregate()
         proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
         progress = Progress(
-            last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective),
+            last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective, model.size),
             last.n_evaluations + len(move.trials), len(bundle), n_descent=last.n_descent + kinds[Kind.DESCENT],
             n_null=last.n_null + kinds[Kind.NULL], n_null2=last.n_null2 + kinds[Kind.NULL2],
         )  # fmt: skip

@@ -1,0 +1,95 @@
+"""``auto`` is one table: every row can be reached, and estimators follow it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.catalogue import Problem
+
+from undercut import L1, L2, FunctionRisk, Ramp, SequenceLabeler
+from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
+from undercut.regularizers import KernelNorm
+from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, StructuredRisk
+from undercut.solvers import (
+    CachedCuttingPlane,
+    KernelHedging,
+    LevelBundle,
+    LineSearchBundle,
+    Newton,
+    NonconvexBundle,
+    ProximalBundle,
+)
+from undercut.solvers.auto import LEAST_PLANES, MOST_PLANES, NEWTON_PARAMS, PLANES_BYTES, TABLE, chain_planes, resolve
+
+X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
+
+
+class Signs:
+    n_params = 2
+
+    def joint_feature(self, x, y):
+        return y * x / 2
+
+    def label_loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def decode(self, w, x, y, rescaling):
+        return -y if y * (w @ x) < 1 else y
+
+
+def chain(loss):
+    return ChainRisk([np.eye(2), np.eye(2)[:1]], [[0, 1], [0]], loss)
+
+
+def kernel_problem(gram):
+    return GramRisk(gram, Y), KernelNorm(0.1, gram)
+
+
+CASES = [
+    (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
+    (*kernel_problem(DenseGram(X @ X.T)), KernelHedging(blocks=1)),
+    (Problem("hinge").risk(), L1(0.1), LevelBundle()),
+    (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
+    (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
+    (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
+    (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
+    (Problem("logistic").risk(), L2(0.1), Newton()),
+    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(0.1), LineSearchBundle()),
+    (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
+]
+
+
+@pytest.mark.parametrize(("risk", "reg", "expected"), CASES, ids=lambda case: type(case).__name__)
+def test_the_first_row_that_holds_decides(risk, reg, expected):
+    assert resolve("auto", risk, reg) == expected
+
+
+def test_a_gram_matrix_on_demand_is_hedged_by_samples():
+    gram = TiledGram(RbfKernel(1.0), X)
+    assert resolve("auto", *kernel_problem(gram)) == KernelHedging()
+
+
+def test_the_last_row_takes_anything_and_every_row_gives_a_reason():
+    assert TABLE[-1].holds(*CASES[0][:2])
+    assert all(row.condition and row.reason for row in TABLE)
+
+
+def test_the_planes_of_a_chain_fit_into_memory():
+    assert chain_planes(10) == MOST_PLANES
+    assert chain_planes(10**9) == LEAST_PLANES
+    n_params = PLANES_BYTES // (8 * 50)
+    assert chain_planes(n_params) == 50
+
+
+@pytest.mark.parametrize("loss", ["crf", "m3n"])
+def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
+    taken = []
+
+    def noted(solver, risk, reg):
+        taken.append(resolve(solver, risk, reg))
+        return taken[-1]
+
+    monkeypatch.setattr("undercut.solvers.auto.resolve", noted)
+    labeler = SequenceLabeler(loss, lam=0.1).fit([np.eye(2), np.eye(2)[:1]], [["a", "b"], ["a"]])
+    assert labeler.result_.status.name == "CONVERGED"
+    assert taken == [resolve("auto", chain(CRF() if loss == "crf" else M3N()), L2(0.1))]
