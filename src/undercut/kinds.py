@@ -33,6 +33,18 @@ class Kinded:
         return _blank, (named, kinds), self.__dict__
 
 
+def named_class(value: object) -> type:
+    """The class of an object without the kinds it took on.
+
+    >>> class Open(Kinded):
+    ...     pass
+    >>> named_class(Open()) is Open
+    True
+    """
+    named: type = vars(type(value)).get("_combines", (type(value), ()))[0]
+    return named
+
+
 @cache
 def combined(named: Any, kinds: tuple[Any, ...]) -> Any:
     """The class with the name of ``named`` that derives from it and from ``kinds``; its own methods come first."""

@@ -22,6 +22,7 @@ from undercut import (
     TransductiveClassifier,
     estimators,
 )
+from undercut.estimators import CertifiedEstimator
 from undercut.solvers import minimize
 from undercut.testing import check_certificate
 
@@ -95,7 +96,7 @@ def test_certificates_are_true(estimator, y, dtype, runs):
 
 
 def test_no_estimator_is_forgotten():
-    every = {kind for kind in vars(estimators).values() if isinstance(kind, type)}
+    every = {kind for kind in vars(estimators).values() if isinstance(kind, type)} - {CertifiedEstimator}
     assert every == {type(estimator) for estimator, _ in CASES}
 
 

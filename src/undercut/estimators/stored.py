@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from undercut import losses, measures, regularizers, solvers
 from undercut.errors import ModelFileError
 from undercut.estimators.labels import class_array
+from undercut.kinds import named_class
 from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import BlockSum
 from undercut.risks import CRF, M3N
@@ -47,17 +48,18 @@ def encode(value: Any, name: str, arrays: Arrays) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (str, bool, int, float, type(None))):
         return value
-    for kind, write in WRITERS.items():
-        if isinstance(value, kind):
+    for plain, write in WRITERS.items():
+        if isinstance(value, plain):
             return write(value, name, arrays)
     if hasattr(value, "__array__"):
         return _array(np.asarray(value), name, arrays)
-    if KINDS.get(type(value).__name__) is not type(value):
+    kind = named_class(value)
+    if KINDS.get(kind.__name__) is not kind:
         raise ModelFileError(
             f"`{name}` cannot be saved: {_name_of(value)} is not part of undercut, and pickle is unsafe; use one of "
             "undercut's own by its name or as an object"
         )
-    return _tagged("object", settings_of(value), name, arrays) | {"kind": type(value).__name__}
+    return _tagged("object", settings_of(value), name, arrays) | {"kind": kind.__name__}
 
 
 def decode(value: Any, arrays: Arrays) -> Any:
