@@ -17,6 +17,7 @@ from undercut.solvers import (
     LineSearchBundle,
     Newton,
     NonconvexBundle,
+    PairDescent,
     ProximalBundle,
 )
 from undercut.solvers.auto import LEAST_PLANES, MOST_PLANES, NEWTON_PARAMS, PLANES_BYTES, TABLE, chain_planes, resolve
@@ -47,7 +48,7 @@ def kernel_problem(gram):
 
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
-    (*kernel_problem(DenseGram(X @ X.T)), KernelHedging(blocks=1)),
+    (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), LevelBundle()),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),

@@ -79,7 +79,9 @@ def chosen_model(given: Given) -> Model:
 
 
 def losses(kind: Any) -> list[str]:
-    """The names of an estimator's losses."""
+    """The names of an estimator's losses; one without the parameter has the hinge loss."""
+    if "loss" not in kind._get_param_names():
+        return ["hinge"]
     return [*RISKS, *(f"{name}@k" for name in RISKS_AT)] if kind is Ranker else list(kind._losses)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from undercut.contracts import Design, Loss, Solver
+from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, labels_of
@@ -65,7 +65,6 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     ('local', 0.96)
     """
 
-    _losses: ClassVar[dict[str, type[Loss]]] = {"hinge": Hinge}
     _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
