@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.catalogue import Problem
@@ -94,3 +97,9 @@ def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
     labeler = SequenceLabeler(loss, lam=0.1).fit([np.eye(2), np.eye(2)[:1]], [["a", "b"], ["a"]])
     assert labeler.result_.status.name == "CONVERGED"
     assert taken == [resolve("auto", chain(CRF() if loss == "crf" else M3N()), L2(0.1))]
+
+
+def test_the_architecture_page_prints_the_table():
+    page = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    printed = re.findall(r"^\| ([^|]+) \| `\w+` \| ([^|]+) \|$", page, re.MULTILINE)
+    assert printed == [(row.condition, row.reason) for row in TABLE]
