@@ -6,6 +6,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.driver import SOLVERS, Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
@@ -23,6 +24,7 @@ __all__ = [
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",
+    "DualCoordinate",
     "KernelHedging",
     "Lbfgs",
     "LevelBundle",
