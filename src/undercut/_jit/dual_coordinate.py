@@ -48,7 +48,7 @@ def sweep(
             score = b + _soft_product(values, columns, start, stop, offset, constant, v, threshold)
         else:
             score = b + product(values, columns, start, stop, offset, constant, v)
-        old, low, high, curvature = a[i], terms[i, LOW], terms[i, HIGH], terms[i, CURVATURE]
+        old, low, high, curvature = a[i], terms[i, LOW], terms[i, HIGH], terms[i, CURVATURE] + rho
         if logistic:
             usable, new = _entropic(score, old, low, high, curvature)
         else:
@@ -80,7 +80,7 @@ def sweep(
 def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
     """Get the row that comes soon into the cache, and of a later one where it begins."""
     i = np.uint64(soon)
-    start, stop, offset = row(dense, indptr, width, i)
+    start, stop, _ = row(dense, indptr, width, i)
     for k in range(start, min(stop, start + np.uint64(64)), np.uint64(8)):
         prefetch(values, k)
         if not dense:

@@ -1,81 +1,92 @@
 """Sweeps over the samples of a dual problem, with shrinking (Hsieh et al. 2008, Alg. 3).
 
-A sample that a sweep finds stuck at an end of its interval, by more than the largest move of the sweep before, is left
-out of the next ones.  Where the derivatives of the others are below a tolerance every sample comes back, and the
-tolerance is lowered: no decision is final.
+A sample that a sweep finds stuck, by more than the largest move of the sweep before, is left out of the next ones.
+Where the derivatives of the others are below a tolerance every sample comes back, and the tolerance is lowered: no
+decision is final.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
 
-import numpy as np
-
-from undercut._jit.dual_coordinate import shuffle, sweep
-from undercut.solvers.coordinate.face import Face
-from undercut.solvers.coordinate.pointwise_dual import PointwiseDual
+from undercut._jit.dual_coordinate import shuffle
 from undercut.types import Array, FloatArray
 
 LOWER = 0.3  # the tolerance is multiplied by this when it is met
 
 
-@dataclass(eq=False)
-class Descent:
+class Dual(Protocol):
+    """The constants of a dual problem; a point a of it gives ``z = X' a``, the sweeps' vector v and the primal w."""
+
+    @property
+    def pass_work(self) -> int:
+        """What one sweep over all samples costs, in entries of X."""
+
+    def settled(self, a: FloatArray) -> FloatArray:
+        """a in its domain, where the rounding of many sweeps may have moved it out."""
+
+    def products(self, a: FloatArray) -> FloatArray:
+        """``z = X' a``."""
+
+    def kernel_vector(self, z: FloatArray) -> FloatArray:
+        """What the sweeps keep up to date in place of z, in an array of its own."""
+
+    def primal(self, v: FloatArray) -> FloatArray:
+        """The w that belongs to a dual point, given the sweeps' vector."""
+
+    def bound(self, a: FloatArray, z: FloatArray) -> float:
+        """A lower bound on the optimum that holds in spite of rounding, from the feasible point nearest to a."""
+
+
+D = TypeVar("D", bound=Dual)
+
+
+@dataclass(eq=False, kw_only=True)
+class Descent(ABC, Generic[D]):
     """A point of the dual and how far the sweeps over it have come."""
 
+    dual: D
     a: FloatArray
-    v: FloatArray  # center + X' a, as the sweeps keep it
+    v: FloatArray
     order: Array  # the samples; the active ones come first
     active: int
-    b: float = 0.0
     work: int = 0  # entries of X used
     sweeps: int = 0
     position: int = 0  # of the next sample in ``order``
-    above: float = math.inf  # derivatives beyond these two shrink
-    below: float = -math.inf
-    most: float = 0.0  # derivatives that the present sweep could use
+    most: float = 0.0  # largest and least derivative that the present sweep could use
     least: float = 0.0
     tolerance: float = math.inf
-    face: Face = field(default_factory=Face)
 
-    def copy(self) -> Descent:
+    def copy(self) -> Self:
         """The same state in arrays of its own."""
-        arrays = {name: getattr(self, name).copy() for name in ("a", "v", "order")}
-        return replace(self, **arrays, face=replace(self.face))
+        return replace(self, a=self.a.copy(), v=self.v.copy(), order=self.order.copy())
 
-    def run(self, dual: PointwiseDual, budget: int) -> None:
+    def run(self, budget: int) -> None:
         """Sweep until the work exceeds ``budget``."""
         end = self.work + budget
         while self.work < end:
             if self.position == 0:
                 shuffle(self.order, self.active, self.sweeps)
-            self._sweep(dual, end - self.work)
+            self.work += 1 + self._sweep(end - self.work)  # a sweep over no sample counts too
             if self.position >= self.active:
-                self._end_sweep(dual)
-                self.face.improve(dual, self)
+                self._end_sweep()
 
-    def _sweep(self, dual: PointwiseDual, budget: int) -> None:
-        self.position, self.active, self.b, most, least, work = sweep(
-            *dual.rows, dual.terms, dual.zone, dual.logistic, dual.threshold, dual.rho,
-            self.order, self.position, self.active, self.above, self.below, budget, self.a, self.v, self.b,
-        )  # fmt: skip
-        self.most, self.least = max(self.most, most), min(self.least, least)
-        self.work += work + 1  # a sweep over no sample counts too
+    @abstractmethod
+    def _sweep(self, budget: int) -> int:
+        """Visit active samples from ``position`` on; the work done."""
 
-    def _end_sweep(self, dual: PointwiseDual) -> None:
-        spread = self.most - self.least
+    def _end_sweep(self) -> None:
         if self.sweeps == 0:
-            self.tolerance = LOWER * spread
-        self.above = self.most if self.most > 0.0 else math.inf
-        self.below = self.least if self.least < 0.0 else -math.inf
-        if spread <= self.tolerance:
-            self._restart(dual)
+            self.tolerance = LOWER * (self.most - self.least)
+        if self.most - self.least <= self.tolerance:
+            self.tolerance *= LOWER
+            self._restart()
         self.sweeps += 1
         self.position, self.most, self.least = 0, 0.0, 0.0
 
-    def _restart(self, dual: PointwiseDual) -> None:
-        """Bring every sample back, ask for more, and let a free intercept be the multiplier that it has become."""
-        self.tolerance *= LOWER
-        self.active, self.above, self.below = self.order.size, math.inf, -math.inf
-        self.b += dual.rho * float(np.sum(self.a))
+    def _restart(self) -> None:
+        """Bring every sample back."""
+        self.active = self.order.size

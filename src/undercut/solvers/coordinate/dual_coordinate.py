@@ -10,34 +10,37 @@ where ``w(a)`` belongs to the dual point a.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Line, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError
+from undercut.losses import CrammerSinger
 from undercut.regularizers import L2, ElasticNet
-from undercut.risks import LinearRisk
+from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import LINE_ACCURACY, tighter
+from undercut.solvers.coordinate.class_dual import class_descent
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
-from undercut.solvers.coordinate.descent import Descent
+from undercut.solvers.coordinate.descent import Descent, Dual
 from undercut.solvers.coordinate.face import SLICE
-from undercut.solvers.coordinate.pointwise_dual import PointwiseDual, pointwise_dual
+from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
+DualRisk: TypeAlias = LinearRisk | MulticlassRisk
+DualReg: TypeAlias = L2 | ElasticNet
+
 DUE = 0.3  # a certificate is due when this share of the work has been done since the last one ...
 LONGEST = 20  # ... or this many passes
-MAX_IDLE = 50  # certificates without any change before rounding is to blame
+MAX_IDLE = 20  # certificates without any change before rounding is to blame
 
 
 @dataclass(frozen=True)
 class DualCoordinateState:
-    dual: PointwiseDual
-    descent: Descent  # never changed: a step works on a copy
+    descent: Descent[Any]  # never changed: a step works on a copy
     line: Line  # passes through the solution at ``t``
     t: float
     solution: FloatArray
@@ -48,7 +51,7 @@ class DualCoordinateState:
 
 @final
 @dataclass(frozen=True)
-class DualCoordinate(Solver[DualCoordinateState, LinearRisk, L2 | ElasticNet]):
+class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
     """Dual coordinate descent: the fastest certified solver for wide and sparse data.
 
     >>> from undercut import Hinge, LinearRisk, minimize
@@ -61,32 +64,29 @@ class DualCoordinate(Solver[DualCoordinateState, LinearRisk, L2 | ElasticNet]):
     may_stall = False  # most steps take no certificate; ``ended`` counts those that do
 
     @override
-    def init(self, risk: LinearRisk, reg: L2 | ElasticNet, w0: FloatArray) -> DualCoordinateState:
-        dual = pointwise_dual(risk, reg)
-        a = dual.start(w0)
-        z = risk.design.rmatvec(a)
-        descent = Descent(a, dual.kernel_vector(z), np.arange(a.size), a.size)
+    def init(self, risk: DualRisk, reg: DualReg, w0: FloatArray) -> DualCoordinateState:
+        descent = _descent(risk, reg, w0)
         line = risk.along(w0, np.zeros_like(w0))
         objective = reg.value(w0) + line.value(0.0)
-        bound = tighter(risk.lower_bound, dual.bound(a, z), objective)
-        return DualCoordinateState(dual, descent, line, 0.0, w0, 0, 0, Progress(0, objective, bound, n_evaluations=1))
+        progress = Progress(0, objective, risk.lower_bound, n_evaluations=1)
+        return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
 
     @override
-    def step(self, risk: LinearRisk, reg: L2 | ElasticNet, state: DualCoordinateState) -> DualCoordinateState:
-        last, dual = state.progress, state.dual
-
+    def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
         # 1. A slice of sweeps, short enough for a clock.
-        descent = state.descent.copy()
+        last, descent = state.progress, state.descent.copy()
+        dual: Dual = descent.dual
         longest = max(LONGEST * dual.pass_work, 2 * SLICE)
         due = max(dual.pass_work, min(DUE * descent.work, longest))
         rest = state.certified + due - descent.work
-        descent.run(dual, int(min(rest, SLICE)) + 1)
+        descent.run(int(min(rest, SLICE)) + 1)
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
         if descent.work < state.certified + due:
             return replace(state, descent=descent, progress=progress)
 
         # 2. The dual point proves a bound; its v is computed anew, free of the sweeps' rounding.
-        z = risk.design.rmatvec(descent.a)
+        descent.a = dual.settled(descent.a)
+        z = dual.products(descent.a)
         descent.v = dual.kernel_vector(z)
         bound = dual.bound(descent.a, z)
 
@@ -94,11 +94,9 @@ class DualCoordinate(Solver[DualCoordinateState, LinearRisk, L2 | ElasticNet]):
         line, t, solution, objective = _toward(reg, state, dual.primal(descent.v))
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
-        progress = replace(
-            progress, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1
-        )
+        progress = replace(progress, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle = 0 if changed else state.idle + 1
-        return DualCoordinateState(dual, descent, line, t, solution, descent.work, idle, progress)
+        return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress)
 
     @override
     def ended(self, state: DualCoordinateState) -> Status | None:
@@ -106,25 +104,52 @@ class DualCoordinate(Solver[DualCoordinateState, LinearRisk, L2 | ElasticNet]):
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
-        if not isinstance(risk, LinearRisk):
+        name = type(risk).__name__
+        if isinstance(risk, MulticlassRisk):
+            _check_classes(risk, reg)
+        elif not isinstance(risk, LinearRisk):
             raise CapabilityError(
-                f"DualCoordinate needs a LinearRisk, and {type(risk).__name__} is another risk: use LineSearchBundle"
+                f"DualCoordinate needs a LinearRisk or a MulticlassRisk, and {name} is neither: use LineSearchBundle"
             )
-        if not has_conjugate(risk.loss):
+        elif not has_conjugate(risk.loss):
             raise CapabilityError(
                 f"DualCoordinate needs a loss whose conjugate it knows ({KNOWN_LOSSES}), and "
                 f"{type(risk.loss).__name__} is not among them: use LineSearchBundle"
             )
-        if not isinstance(reg, L2 | ElasticNet) or reg.strong_convexity <= 0.0:
+        elif not isinstance(reg, L2 | ElasticNet) or reg.strong_convexity <= 0.0:
             raise CapabilityError(
                 f"DualCoordinate needs L2, or ElasticNet with l1_ratio below 1, and got {reg}: use LevelBundle"
             )
         super().check(risk, reg)
 
 
-def _toward(
-    reg: L2 | ElasticNet, state: DualCoordinateState, w: FloatArray
-) -> tuple[Line, float, FloatArray, float]:
+def _check_classes(risk: MulticlassRisk, reg: Regularizer) -> None:
+    """Several classes: the margin loss, plain squares, and no free intercepts."""
+    if not isinstance(risk.loss, CrammerSinger):
+        raise CapabilityError(
+            f"DualCoordinate needs the CrammerSinger loss for several classes, and got {type(risk.loss).__name__}: "
+            "use Lbfgs"
+        )
+    if risk.fit_intercept:
+        raise CapabilityError(
+            "DualCoordinate has no free intercepts for several classes: append a constant feature to X, or use "
+            "LineSearchBundle"
+        )
+    if not isinstance(reg, L2) or reg.center is not None or reg.weights is not None:
+        raise CapabilityError(
+            f"DualCoordinate needs L2 without center and weights for several classes, and got {reg}: "
+            "use LineSearchBundle"
+        )
+
+
+def _descent(risk: DualRisk, reg: DualReg, w0: FloatArray) -> Descent[Any]:
+    if isinstance(risk, LinearRisk):
+        return pointwise_descent(risk, reg, w0)
+    assert isinstance(reg, L2)
+    return class_descent(risk, reg, w0)
+
+
+def _toward(reg: DualReg, state: DualCoordinateState, w: FloatArray) -> tuple[Line, float, FloatArray, float]:
     """(line, t, solution, objective) at the minimum of J on the line from the solution to w.
 
     On it ``reg(best + t d) <= reg(best) + t (reg(w) - reg(best)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with equality

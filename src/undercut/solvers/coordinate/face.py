@@ -19,7 +19,7 @@ from undercut.solvers.coordinate.pointwise_dual import PointwiseDual
 from undercut.types import Array, FloatArray
 
 if TYPE_CHECKING:
-    from undercut.solvers.coordinate.descent import Descent
+    from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent
 
 FIRST = 30  # passes of sweeps before the first attempt: easy problems are solved by then
 SWEEPS = 5  # between attempts, at least
@@ -40,35 +40,36 @@ class Face:
     last_work: int = 0
     last_value: float = -math.inf
 
-    def improve(self, dual: PointwiseDual, at: Descent) -> None:
+    def improve(self, at: PointwiseDescent) -> None:
         """Make an attempt where its time has come."""
+        dual = at.dual
         if not dual.is_quadratic or at.work < FIRST * dual.pass_work or at.sweeps < self.next_sweep:
             return
-        value = _value(dual, at.a, at.v, at.b)
+        value = _value(dual, at.a, at.v, at.b, at.rho)
         if self.last_value == -math.inf:  # the sweeps' own rate is not known yet
             self._note(at, value)
             return
         rate = (value - self.last_value) / max(1, at.work - self.last_work)
         before = at.work
-        gained = self._attempt(dual, at, value)
+        gained = self._attempt(at, value)
         pays = gained > rate * (at.work - before)
         self.steps = min(2 * self.steps, MOST) if pays else max(self.steps // 2, FEWEST)
         self.wait = SWEEPS if pays else min(2 * self.wait, LONGEST_WAIT)
         self._note(at, value + gained)
 
-    def _note(self, at: Descent, value: float) -> None:
+    def _note(self, at: PointwiseDescent, value: float) -> None:
         self.next_sweep = at.sweeps + self.wait
         self.last_work, self.last_value = at.work, value
 
-    def _attempt(self, dual: PointwiseDual, at: Descent, value: float) -> float:
+    def _attempt(self, at: PointwiseDescent, value: float) -> float:
         """Move ``at`` along the direction of the face, as far as the dual grows; by how much it has grown."""
-        face = _inside(dual, at.a)
+        dual, face = at.dual, _inside(at.dual, at.a)
         if face.size == 0:
             return 0.0
         product = dual.work_of(face)
         max_steps = min(self.steps, 1 + SLICE // (2 * product))
         change, steps = face_direction(
-            *dual.rows, dual.terms, dual.zone, dual.rho, face, at.a, at.v, at.b, max_steps, ACCURACY
+            *dual.rows, dual.terms, dual.zone, at.rho, face, at.a, at.v, at.b, max_steps, ACCURACY
         )
         at.work += (1 + 2 * steps) * product // 2
         gained, share = 0.0, 1.0
@@ -77,11 +78,11 @@ class Face:
         start_v, start_b = at.v, at.b
         for _ in range(MAX_TRIALS):
             moved = np.clip(start + share * change, low, high) - start
-            a, v, b = at.a.copy(), start_v.copy(), start_b + dual.rho * float(moved.sum())
+            a, v, b = at.a.copy(), start_v.copy(), start_b + at.rho * float(moved.sum())
             a[face] = start + moved
             add_rows(*dual.rows, face, moved, v)
             at.work += product // 2
-            more = _value(dual, a, v, b) - value
+            more = _value(dual, a, v, b, at.rho) - value
             if more > gained:
                 gained, at.a, at.v, at.b = more, a, v, b
             elif gained > 0.0:
@@ -104,10 +105,10 @@ def _interval(dual: PointwiseDual, a: FloatArray, face: Array) -> tuple[FloatArr
     return low, high
 
 
-def _value(dual: PointwiseDual, a: FloatArray, v: FloatArray, b: float) -> float:
+def _value(dual: PointwiseDual, a: FloatArray, v: FloatArray, b: float, rho: float) -> float:
     """The dual that the sweeps see, over m: with its constraint in the augmented Lagrangian."""
     value = float(dual.gains(a).sum()) - 0.5 * float(v @ v)
-    if dual.rho > 0.0:
+    if rho > 0.0:
         excess = float(a.sum())
-        value -= (b - 0.5 * dual.rho * excess) * excess
+        value -= (b - 0.5 * rho * excess) * excess
     return value

@@ -36,7 +36,6 @@ from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
 SMALLEST = 1e-300  # stands for the curvature of an empty row
-HALVINGS = 60  # of a starting point that is too long
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +55,10 @@ class PointwiseDual:
     metric: FloatArray | float  # the kernel's v is metric * w
     zone: float
     logistic: bool
-    rho: float  # 0 without a free intercept
+    rho: float  # at the start; 0 without a free intercept
 
     @property
     def pass_work(self) -> int:
-        """What one sweep over all samples costs, in entries."""
         return int(self.rows.values.size + ROW_COST * self.cap.size)
 
     @property
@@ -84,6 +82,13 @@ class PointwiseDual:
     def high(self) -> FloatArray:
         return self.terms[:, HIGH]
 
+    def settled(self, a: FloatArray) -> FloatArray:
+        """a itself: the sweeps keep it in its intervals."""
+        return a
+
+    def products(self, a: FloatArray) -> FloatArray:
+        return self.risk.design.rmatvec(a)
+
     def kernel_vector(self, z: FloatArray) -> FloatArray:
         """``v = metric (center + z / metric^2)`` for ``z = X' a``."""
         v: FloatArray = z / self.metric
@@ -91,28 +96,14 @@ class PointwiseDual:
         return v if center is None else v + center * self.metric
 
     def primal(self, v: FloatArray) -> FloatArray:
-        """The w that belongs to the kernel's vector."""
         w: FloatArray = (v - np.clip(v, -self.threshold, self.threshold)) / self.metric
         return w
-
-    def start(self, w0: FloatArray) -> FloatArray:
-        """The point of the slopes at w0, ``u_i = -l'(s_i)``, halved as long as the dual grows."""
-        slopes = self.risk.phi.evaluate(self.risk.design.matvec(w0)).slopes
-        a = np.clip(-slopes / self.strength, self.low, self.high)
-        z = self.risk.design.rmatvec(a)
-        best, share = self.value(a, z), 1.0
-        for _ in range(HALVINGS):
-            value = self.value(0.5 * share * a, 0.5 * share * z)
-            if not value > best:
-                break
-            best, share = value, 0.5 * share
-        return share * a if np.isfinite(best) else np.zeros_like(a)
 
     def gains(self, a: FloatArray) -> FloatArray:
         """``-l*(-u_i) weight_i / m``."""
         if self.logistic:
             share = np.divide(np.abs(a), self.cap, out=np.zeros_like(a), where=self.cap > 0.0)
-            return self.cap * (entr(share) + entr(np.maximum(0.0, 1.0 - share)))
+            return np.asarray(self.cap * (entr(share) + entr(np.maximum(0.0, 1.0 - share))))
         return a * (self.terms[:, TARGET] - 0.5 * self.terms[:, RIDGE] * a) - self.zone * np.abs(a)
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
@@ -120,10 +111,9 @@ class PointwiseDual:
         return self.strength * float(self.gains(a).sum()) - self.reg.conjugate(self.strength * z)
 
     def bound(self, a: FloatArray, z: FloatArray) -> float:
-        """``D`` at the feasible point near a, less what rounding may have added; ``z = X' a``."""
         if self.risk.fit_intercept:
             a = self.feasible(a)
-            z = self.risk.design.rmatvec(a)
+            z = self.products(a)
         reach = float(np.linalg.norm(z)) * float(np.linalg.norm(self.reg.conjugate_argmax(self.strength * z)))
         size = float(np.abs(self.gains(a)).sum()) + reach
         return self.value(a, z) - ROUNDING * self.strength * size
@@ -168,7 +158,7 @@ def pointwise_dual(risk: LinearRisk, reg: L2 | ElasticNet) -> PointwiseDual:
     squared_norms(*rows, squares)
     rho = max(float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
     cap = risk.weight / strength
-    terms = _terms(conjugate, cap, squares + rho)
+    terms = _terms(conjugate, cap, squares)
     return PointwiseDual(
         risk, reg, rows, terms, cap, strength, l1 / strength, metric, conjugate.zone, conjugate.logistic, rho
     )
