@@ -19,7 +19,7 @@ from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import MulticlassRisk
 from undercut.solvers import SOLVERS, DualCoordinate, LineSearchBundle
-from undercut.solvers.coordinate import face
+from undercut.solvers.coordinate import dual_coordinate, face
 from undercut.solvers.coordinate.conjugates import conjugate_of, has_conjugate
 from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
 
@@ -253,8 +253,8 @@ def test_samples_that_shrinking_left_out_by_mistake_come_back():
 
 
 def test_conjugate_gradients_on_the_face_save_passes_where_regularization_is_weak(monkeypatch):
-    X, y = wide(n=800, d=1500, noise=0.5)
-    risk, reg, stop = LinearRisk(X, y, Hinge()), L2(1e-7), Stop(gap_rel=1e-3, max_passes=20000)
+    X, y = wide(n=1000, d=300, density=0.1, noise=0.5)
+    risk, reg, stop = LinearRisk(X, y, Hinge()), L2(1e-6), Stop(gap_rel=1e-3, max_passes=5000)
     fast = minimize(risk, reg, DualCoordinate(), stop=stop)
     monkeypatch.setattr(face, "FIRST", math.inf)
     slow = minimize(risk, reg, DualCoordinate(), stop=stop)
@@ -266,7 +266,7 @@ def test_a_step_ends_when_its_slice_of_work_is_done():
     X, y = wide(n=2000, d=300)
     risk, reg, solver = LinearRisk(X, y, Hinge()), L2(1e-8), DualCoordinate()
     state = solver.init(risk, reg, np.zeros(300))
-    limit = 2 * face.SLICE + state.descent.dual.pass_work
+    limit = 2 * dual_coordinate.SLICE + state.descent.dual.pass_work
     for _ in range(15):
         last, state = state, solver.step(risk, reg, state)
         assert state.descent.work - last.descent.work <= limit

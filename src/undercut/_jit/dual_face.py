@@ -9,42 +9,49 @@ from undercut._jit.dual_coordinate import RIDGE, TARGET, add_row, product, row
 
 
 @njit(cache=True)
-def face_direction(dense, indptr, columns, values, constant, terms, zone, rho, face, a, v, b, max_steps, accuracy):
-    """The change of ``a[face]`` that maximizes the dual without its bounds, by conjugate gradients.
-
-    The residual is minus the derivative; the matrix ``X_F X_F' + rho 1 1' + diag(ridge_F)``.  Ends when the residual
-    has shrunk to the share ``accuracy``, or after ``max_steps``.  Returns (change, number of steps).
-    """
-    width, n = np.uint64(columns.size), face.size
-    change, residual, image = np.zeros(n), np.empty(n), np.empty(n)
-    for m in range(n):
+def face_residual(dense, indptr, columns, values, constant, terms, zone, face, a, v, b, residual):
+    """Minus the derivative of the dual's negative for the samples ``face``."""
+    width = np.uint64(columns.size)
+    for m in range(face.size):
         i = np.uint64(face[m])
         start, stop, offset = row(dense, indptr, width, i)
         score = b + product(values, columns, start, stop, offset, constant, v)
         residual[m] = terms[i, TARGET] - score - terms[i, RIDGE] * a[i] - zone * np.sign(a[i])
-    direction, along = residual.copy(), np.empty_like(v)
+
+
+@njit(cache=True)
+def face_steps(
+    dense, indptr, columns, values, constant, terms, rho, face, change, residual, direction, along, goal, max_steps
+):
+    """Conjugate gradient steps with the matrix ``X_F X_F' + rho 1 1' + diag(ridge_F)``; updates the three vectors.
+
+    ``along`` : float64 array of the length of v, overwritten.  Returns (steps taken, whether to end: the squared
+    residual is at most ``goal``, or the matrix singular but for rounding).
+    """
+    width = np.uint64(columns.size)
+    image = np.empty(face.size)
     size = np.dot(residual, residual)
-    goal, steps = accuracy * accuracy * size, 0
-    while steps < max_steps and size > goal:
+    for step in range(max_steps):
+        if size <= goal:
+            return step, True
         along[:] = 0.0
         add_rows(dense, indptr, columns, values, constant, face, direction, along)
         total = rho * direction.sum()
-        for m in range(n):
+        for m in range(face.size):
             i = np.uint64(face[m])
             start, stop, offset = row(dense, indptr, width, i)
             image[m] = product(values, columns, start, stop, offset, constant, along)
             image[m] += total + terms[i, RIDGE] * direction[m]
         curvature = np.dot(direction, image)
-        if not curvature > 0.0:  # rounding, or nothing but empty rows
-            break
+        if not curvature > 0.0:
+            return step, True
         far = size / curvature
         change += far * direction
         residual -= far * image
         last, size = size, np.dot(residual, residual)
         direction *= size / last
         direction += residual
-        steps += 1
-    return change, steps
+    return max_steps, size <= goal
 
 
 @njit(cache=True)

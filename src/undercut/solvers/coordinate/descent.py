@@ -60,6 +60,11 @@ class Descent(ABC, Generic[D]):
     least: float = 0.0
     tolerance: float = math.inf
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether ``a`` is as good as the work done so far can make it."""
+        return True
+
     def copy(self) -> Self:
         """The same state in arrays of its own."""
         return replace(self, a=self.a.copy(), v=self.v.copy(), order=self.order.copy())
@@ -68,11 +73,15 @@ class Descent(ABC, Generic[D]):
         """Sweep until the work exceeds ``budget``."""
         end = self.work + budget
         while self.work < end:
-            if self.position == 0:
-                shuffle(self.order, self.active, self.sweeps)
-            self.work += 1 + self._sweep(end - self.work)  # a sweep over no sample counts too
-            if self.position >= self.active:
-                self._end_sweep()
+            self._advance(end - self.work)
+
+    def _advance(self, budget: int) -> None:
+        """One sweep, or as much of it as ``budget`` allows."""
+        if self.position == 0:
+            shuffle(self.order, self.active, self.sweeps)
+        self.work += 1 + self._sweep(budget)  # a sweep over no sample counts too
+        if self.position >= self.active:
+            self._end_sweep()
 
     @abstractmethod
     def _sweep(self, budget: int) -> int:

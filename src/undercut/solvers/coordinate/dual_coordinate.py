@@ -25,7 +25,6 @@ from undercut.solvers.bounds import LINE_ACCURACY, tighter
 from undercut.solvers.coordinate.class_dual import class_descent
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
 from undercut.solvers.coordinate.descent import Descent, Dual
-from undercut.solvers.coordinate.face import SLICE
 from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
@@ -33,6 +32,7 @@ from undercut.types import FloatArray
 DualRisk: TypeAlias = LinearRisk | MulticlassRisk
 DualReg: TypeAlias = L2 | ElasticNet
 
+SLICE = 15_000_000  # entries of X that one step may use: a fraction of a second
 DUE = 0.3  # a certificate is due when this share of the work has been done since the last one ...
 LONGEST = 20  # ... or this many passes
 MAX_IDLE = 20  # certificates without any change before rounding is to blame
@@ -78,10 +78,10 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         dual: Dual = descent.dual
         longest = max(LONGEST * dual.pass_work, 2 * SLICE)
         due = max(dual.pass_work, min(DUE * descent.work, longest))
-        rest = state.certified + due - descent.work
-        descent.run(int(min(rest, SLICE)) + 1)
+        rest = max(state.certified + due - descent.work, dual.pass_work)
+        descent.run(int(min(rest, SLICE)))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
-        if descent.work < state.certified + due:
+        if descent.work < state.certified + due or not descent.at_rest:
             return replace(state, descent=descent, progress=progress)
 
         # 2. The dual point proves a bound; its v is computed anew, free of the sweeps' rounding.

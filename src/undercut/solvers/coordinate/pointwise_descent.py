@@ -30,9 +30,29 @@ class PointwiseDescent(Descent[PointwiseDual]):
     below: float = -math.inf
     face: Face = field(default_factory=Face)
 
+    @property
+    @override
+    def at_rest(self) -> bool:
+        return self.face.search is None
+
     @override
     def copy(self) -> Self:
-        return replace(super().copy(), face=replace(self.face))
+        return replace(super().copy(), face=self.face.copy())
+
+    def value(self, a: FloatArray, v: FloatArray, b: float) -> float:
+        """The dual that the sweeps see, over m: with its constraint in the augmented Lagrangian."""
+        value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
+        if self.rho > 0.0:
+            excess = float(a.sum())
+            value -= (b - 0.5 * self.rho * excess) * excess
+        return value
+
+    @override
+    def _advance(self, budget: int) -> None:
+        if self.face.search is None:
+            super()._advance(budget)
+        else:
+            self.face.go_on(self, self.face.search, budget)
 
     @override
     def _sweep(self, budget: int) -> int:
@@ -49,7 +69,7 @@ class PointwiseDescent(Descent[PointwiseDual]):
         self.above = self.most if self.most > 0.0 else math.inf
         self.below = self.least if self.least < 0.0 else -math.inf
         super()._end_sweep()
-        self.face.improve(self)
+        self.face.consider(self)
 
     @override
     def _restart(self) -> None:
