@@ -110,12 +110,12 @@ def class_descent(risk: MulticlassRisk, reg: L2, w0: FloatArray) -> ClassDescent
     squared_norms(*rows, squares)
     dual = ClassDual(risk, reg.lam, rows, squares, risk.weight / reg.lam, risk.loss.costs(risk.n_classes))
     slopes = risk.phi.evaluate(risk.design.matvec(w0)).slopes
-    a = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
+    a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
     n, n_classes = a.shape
     return ClassDescent(
         dual=dual,
         a=a,
-        v=dual.kernel_vector(dual.products(a)),
+        v=dual.kernel_vector(z),
         order=np.arange(n),
         active=n,
         classes=np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)),

@@ -90,6 +90,6 @@ def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, w0: FloatArray) ->
     """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``u_i = -l'(s_i)`` at w0."""
     dual = pointwise_dual(risk, reg)
     slopes = risk.phi.evaluate(risk.design.matvec(w0)).slopes
-    a = halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high))
-    v = dual.kernel_vector(dual.products(a))
+    a, z = halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high))
+    v = dual.kernel_vector(z)
     return PointwiseDescent(dual=dual, a=a, v=v, order=np.arange(a.size), active=a.size, rho=dual.rho)

@@ -21,8 +21,8 @@ class Scalable(Protocol):
         """The dual at a, given ``z = X' a``."""
 
 
-def halved(dual: Scalable, a: FloatArray) -> FloatArray:
-    """a, halved as long as the dual grows: the slopes at a poor w0 are too long by far."""
+def halved(dual: Scalable, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """a and ``X' a``, halved as long as the dual grows: the slopes at a poor w0 are too long by far."""
     z = dual.products(a)
     best, share = dual.value(a, z), 1.0
     for _ in range(HALVINGS):
@@ -30,4 +30,4 @@ def halved(dual: Scalable, a: FloatArray) -> FloatArray:
         if not value > best:
             break
         best, share = value, 0.5 * share
-    return share * a if np.isfinite(best) else np.zeros_like(a)
+    return (share * a, share * z) if np.isfinite(best) else (np.zeros_like(a), np.zeros_like(z))
