@@ -15,6 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from undercut._jit.dual_coordinate import shuffle
 from undercut.types import Array, FloatArray
 
+FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
 LOWER = 0.3  # the tolerance is multiplied by this when it is met
 
 
@@ -89,7 +90,7 @@ class Descent(ABC, Generic[D]):
 
     def _end_sweep(self) -> None:
         if self.sweeps == 0:
-            self.tolerance = LOWER * (self.most - self.least)
+            self.tolerance = FIRST_TOLERANCE * (self.most - self.least)
         if self.most - self.least <= self.tolerance:
             self.tolerance *= LOWER
             self._restart()

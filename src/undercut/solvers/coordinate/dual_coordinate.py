@@ -34,7 +34,9 @@ DualReg: TypeAlias = L2 | ElasticNet
 
 SLICE = 15_000_000  # entries of X that one step may use: a fraction of a second
 DUE = 0.3  # a certificate is due when this share of the work has been done since the last one ...
-LONGEST = 20  # ... or this many passes
+DUE_EARLY = 0.6  # ... or this share, while the gap is far from any tolerance ...
+LONGEST = 20  # ... or after this many passes
+FAR = 0.03  # share of the objective
 MAX_IDLE = 20  # certificates without any change before rounding is to blame
 
 
@@ -76,12 +78,11 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         # 1. A slice of sweeps, short enough for a clock.
         last, descent = state.progress, state.descent.copy()
         dual: Dual = descent.dual
-        longest = max(LONGEST * dual.pass_work, 2 * SLICE)
-        due = max(dual.pass_work, min(DUE * descent.work, longest))
-        rest = max(state.certified + due - descent.work, dual.pass_work)
+        due = state.certified + _patience(state)
+        rest = max(due - descent.work, dual.pass_work)
         descent.run(int(min(rest, SLICE)))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
-        if descent.work < state.certified + due or not descent.at_rest:
+        if descent.work < due or not descent.at_rest:
             return replace(state, descent=descent, progress=progress)
 
         # 2. The dual point proves a bound; its v is computed anew, free of the sweeps' rounding.
@@ -147,6 +148,13 @@ def _descent(risk: DualRisk, reg: DualReg, w0: FloatArray) -> Descent[Any]:
         return pointwise_descent(risk, reg, w0)
     assert isinstance(reg, L2)
     return class_descent(risk, reg, w0)
+
+
+def _patience(state: DualCoordinateState) -> float:
+    """The work from one certificate to the next."""
+    one: int = state.descent.dual.pass_work
+    share = DUE_EARLY if state.progress.gap > FAR * abs(state.progress.objective) else DUE
+    return max(one, min(share * state.certified, max(LONGEST * one, 2 * SLICE)))
 
 
 def _toward(reg: DualReg, state: DualCoordinateState, w: FloatArray) -> tuple[Line, float, FloatArray, float]:
