@@ -17,6 +17,7 @@ from tests.catalogue import LOSSES, MARGIN, Problem
 from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Ramp, Squared, Status, Stop, minimize
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.maps.design import WithConstant, as_design
 from undercut.risks import MulticlassRisk
 from undercut.solvers import SOLVERS, DualCoordinate, LineSearchBundle
 from undercut.solvers.coordinate import dual_coordinate, face
@@ -79,7 +80,7 @@ def test_it_converges_from_weak_to_strong_regularization(loss, fit_intercept, la
 @pytest.mark.parametrize("lam", [1e-9, 1e-6, 1e8])
 def test_bounds_are_valid_at_absurd_lambdas(loss, fit_intercept, lam):
     problem = Problem(loss, fit_intercept, lam=lam)
-    result = minimize(problem.risk(), problem.reg, DualCoordinate(), stop=Stop(gap_rel=1e-4, max_steps=30))
+    result = minimize(problem.risk(), problem.reg, DualCoordinate(), stop=Stop(gap_rel=1e-4, max_steps=15))
     best = minimize(problem.risk(), problem.reg, stop=Stop(gap_rel=1e-9, max_steps=300)).objective
     assert np.isfinite(result.w).all()
     assert result.lower_bound <= best * (1.0 + 1e-9)
@@ -188,6 +189,18 @@ def test_rows_are_read_in_place(dtype, index):
     assert np.shares_memory(pointwise_dual(LinearRisk(X, y, Hinge()), L2(0.1)).rows.values, X.data)
     assert np.shares_memory(pointwise_dual(LinearRisk(dense, y, Hinge()), L2(0.1)).rows.values, dense)
     found = [minimize(LinearRisk(data, y, Hinge()), L2(1e-3), DualCoordinate(), stop=TIGHT) for data in (X, dense)]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 6)], ids=["plain", "weights"])
+def test_a_constant_feature_need_not_be_stored(sparse, weights):
+    problem, reg = Problem("hinge"), L2(0.05, weights=weights)
+    X = sp.csr_array(problem.X) if sparse else problem.X
+    implied = LinearRisk(WithConstant(as_design(X)), problem.y, Hinge())
+    stored = LinearRisk(np.column_stack([problem.X, np.ones(problem.n)]), problem.y, Hinge())
+    found = [minimize(risk, reg, DualCoordinate(), stop=TIGHT) for risk in (implied, stored)]
+    assert found[0].status is Status.CONVERGED
     assert found[0].objective == pytest.approx(found[1].objective, rel=2e-6)
 
 

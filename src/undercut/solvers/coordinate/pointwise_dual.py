@@ -180,5 +180,6 @@ def _scaled(rows: Rows, metric: FloatArray | float) -> Rows:
     """The rows divided by the metric: a copy of X, where the regularizer has weights."""
     if isinstance(metric, float):
         return rows
-    entries = np.tile(metric, rows.values.size // metric.size) if rows.dense else metric[rows.columns]
-    return rows._replace(values=rows.values / entries)
+    width = rows.columns.size
+    entries = np.tile(metric[:width], rows.values.size // width) if rows.dense else metric[rows.columns]
+    return rows._replace(values=rows.values / entries, constant=rows.constant / float(metric[-1]))
