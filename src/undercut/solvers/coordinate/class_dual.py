@@ -103,13 +103,12 @@ class ClassDescent(Descent[ClassDual]):
         self.counts[:] = self.classes.shape[1]
 
 
-def class_descent(risk: MulticlassRisk, reg: L2, w0: FloatArray) -> ClassDescent:
-    """The sweeps for a problem that ``DualCoordinate.check`` let through, from the slopes at w0."""
+def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> ClassDescent:
+    """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``lam A = -slopes``."""
     assert isinstance(risk.loss, CrammerSinger)
     rows, squares = risk.features.rows(), np.empty(risk.n_samples)
     squared_norms(*rows, squares)
     dual = ClassDual(risk, reg.lam, rows, squares, risk.weight / reg.lam, risk.loss.costs(risk.n_classes))
-    slopes = risk.phi.evaluate(risk.design.matvec(w0)).slopes
     a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
     n, n_classes = a.shape
     return ClassDescent(

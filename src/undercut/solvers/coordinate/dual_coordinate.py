@@ -21,6 +21,7 @@ from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, tighter
 from undercut.solvers.coordinate.class_dual import class_descent
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
@@ -67,9 +68,11 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
     @override
     def init(self, risk: DualRisk, reg: DualReg, w0: FloatArray) -> DualCoordinateState:
-        descent = _descent(risk, reg, w0)
-        line = risk.along(w0, np.zeros_like(w0))
-        objective = reg.value(w0) + line.value(0.0)
+        scores = risk.design.matvec(w0)
+        at = risk.phi.evaluate(scores)
+        objective = reg.value(w0) + at.value
+        descent = _descent(risk, reg, at.slopes)
+        line = ScoreLine(risk, scores, np.zeros_like(scores))
         progress = Progress(0, objective, risk.lower_bound, n_evaluations=1)
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
 
@@ -143,11 +146,12 @@ def _check_classes(risk: MulticlassRisk, reg: Regularizer) -> None:
         )
 
 
-def _descent(risk: DualRisk, reg: DualReg, w0: FloatArray) -> Descent[Any]:
+def _descent(risk: DualRisk, reg: DualReg, slopes: FloatArray) -> Descent[Any]:
+    """The sweeps, from the dual point of the slopes at w0."""
     if isinstance(risk, LinearRisk):
-        return pointwise_descent(risk, reg, w0)
+        return pointwise_descent(risk, reg, slopes)
     assert isinstance(reg, L2)
-    return class_descent(risk, reg, w0)
+    return class_descent(risk, reg, slopes)
 
 
 def _patience(state: DualCoordinateState) -> float:

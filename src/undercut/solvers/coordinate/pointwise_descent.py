@@ -86,10 +86,9 @@ class PointwiseDescent(Descent[PointwiseDual]):
         self.excess = abs(excess)
 
 
-def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, w0: FloatArray) -> PointwiseDescent:
-    """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``u_i = -l'(s_i)`` at w0."""
+def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray) -> PointwiseDescent:
+    """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``weight_i u_i = -slopes_i``."""
     dual = pointwise_dual(risk, reg)
-    slopes = risk.phi.evaluate(risk.design.matvec(w0)).slopes
     a, z = halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high))
     v = dual.kernel_vector(z)
     return PointwiseDescent(dual=dual, a=a, v=v, order=np.arange(a.size), active=a.size, rho=dual.rho)
