@@ -28,6 +28,7 @@ def sweep_classes(
     """
     width, n_classes = np.uint64(columns.size), costs.shape[0]
     g, q, moved = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    which, total = np.empty(n_classes, np.int32), np.empty(n_classes)
     most, work, at = 0.0, 0, begin
     while at < active and work < budget:
         i = np.uint64(order[at])
@@ -39,7 +40,7 @@ def sweep_classes(
             k = mine[m]
             g[m] = costs[y[i], k] + constant * V[V.shape[0] - 1, k]
             q[m] = (cap[i] if k == y[i] else 0.0) - A[i, k]
-        _scores(values, columns, start, stop, offset, mine, count, V, g)
+        _scores(values, columns, start, stop, offset, mine, count, V, total, g)
         spread, floor = _violation(g, q, count)
         count = _drop(mine, g, q, count, floor)
         counts[i] = count
@@ -51,17 +52,21 @@ def sweep_classes(
         most = max(most, spread)
         if spread > 0.0:
             _project(g, q, count, max(squares[i], TINY), cap[i], moved)
+            n_moved = 0
             for m in range(count):
-                A[i, mine[m]] -= moved[m]
-            _add(values, columns, start, stop, offset, constant, mine, count, moved, V)
+                if moved[m] != 0.0:
+                    A[i, mine[m]] -= moved[m]
+                    g[n_moved], which[n_moved] = moved[m], mine[m]
+                    n_moved += 1
+            _add(values, columns, start, stop, offset, constant, which, n_moved, g, V)
     return at, active, most, work
 
 
 @njit(cache=True)
-def _scores(values, columns, start, stop, offset, mine, count, V, g):
-    """``g_m += <V[:, mine_m], x>``."""
+def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
+    """``g_m += <V[:, mine_m], x>``; overwrites ``total``."""
     if count == V.shape[1]:  # all classes, in whatever order: contiguous reads
-        total = np.zeros(count)
+        total[:] = 0.0
         for j in range(start, stop):
             x, at = np.float64(values[j]), np.uint64(columns[j - offset])
             for k in range(count):
@@ -133,13 +138,11 @@ def _project(g, q, count, square, cap, moved):
 
 
 @njit(cache=True)
-def _add(values, columns, start, stop, offset, constant, mine, count, moved, V):
-    """``V[:, mine_m] -= moved_m x``."""
+def _add(values, columns, start, stop, offset, constant, which, count, moved, V):
+    """``V[:, which_m] -= moved_m x``."""
     for m in range(count):
-        if moved[m] != 0.0:
-            V[V.shape[0] - 1, mine[m]] -= moved[m] * constant
+        V[V.shape[0] - 1, which[m]] -= moved[m] * constant
     for j in range(start, stop):
         x, at = np.float64(values[j]), np.uint64(columns[j - offset])
         for m in range(count):
-            if moved[m] != 0.0:
-                V[at, np.uint64(mine[m])] -= moved[m] * x
+            V[at, np.uint64(which[m])] -= moved[m] * x
