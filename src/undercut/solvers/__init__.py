@@ -6,6 +6,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
@@ -25,6 +26,7 @@ __all__ = [
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",
+    "DualCoordinate",
     "KernelHedging",
     "Lbfgs",
     "LevelBundle",

@@ -12,6 +12,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
@@ -48,6 +49,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ClassicBundle,
     ConvexConcave,
     Subgradient,
+    DualCoordinate,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

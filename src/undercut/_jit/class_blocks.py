@@ -1,0 +1,148 @@
+"""Sweeps of dual coordinate descent for the Crammer-Singer loss: one sample's classes at a time (Keerthi et al. 2008).
+
+``A[i, k] = cap_i [k = y_i] - q_k`` with ``q >= 0`` and ``sum_k q_k = cap_i``, and ``V = X' A`` holds the weights of all
+classes, one row per feature.  The optimal q of one sample is the projection of ``q + g / |x_i|^2`` on that simplex,
+where ``g_k = label_loss[y_i, k] + <V[:, k], x_i>``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undercut._jit.compile import njit
+from undercut._jit.dual_coordinate import ROW_COST, row
+
+TINY = 1e-300  # stands for the squared length of an empty row
+
+
+@njit(cache=True)
+def sweep_classes(
+    dense, indptr, columns, values, constant, squares, y, costs, cap,
+    order, begin, active, classes, counts, budget, A, V,
+):  # fmt: skip
+    """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates order, classes, counts, A and V.
+
+    ``classes[i, :counts[i]]`` are the active classes of sample i; one without share of q and with a g below that of all
+    that have some is left out, and a sample with one class left likewise.
+    Returns (position, active, largest difference of g that a move can use, work).
+    """
+    width, n_classes = np.uint64(columns.size), costs.shape[0]
+    g, q, moved = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    which, total = np.empty(n_classes, np.int32), np.empty(n_classes)
+    most, work, at = 0.0, 0, begin
+    while at < active and work < budget:
+        i = np.uint64(order[at])
+        start, stop, offset = row(dense, indptr, width, i)
+        count = counts[i]
+        work += (ROW_COST + np.int64(stop - start)) * count
+        mine = classes[i]
+        for m in range(count):
+            k = mine[m]
+            g[m] = costs[y[i], k] + constant * V[V.shape[0] - 1, k]
+            q[m] = (cap[i] if k == y[i] else 0.0) - A[i, k]
+        _scores(values, columns, start, stop, offset, mine, count, V, total, g)
+        spread, floor = _violation(g, q, count)
+        count = _drop(mine, g, q, count, floor)
+        counts[i] = count
+        if count <= 1:
+            active -= 1
+            order[at], order[active] = order[active], order[at]
+            continue
+        at += 1
+        most = max(most, spread)
+        if spread > 0.0:
+            _project(g, q, count, max(squares[i], TINY), cap[i], moved)
+            n_moved = 0
+            for m in range(count):
+                if moved[m] != 0.0:
+                    A[i, mine[m]] -= moved[m]
+                    g[n_moved], which[n_moved] = moved[m], mine[m]
+                    n_moved += 1
+            _add(values, columns, start, stop, offset, constant, which, n_moved, g, V)
+    return at, active, most, work
+
+
+@njit(cache=True)
+def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
+    """``g_m += <V[:, mine_m], x>``; overwrites ``total``."""
+    if count == V.shape[1]:  # all classes, in whatever order: contiguous reads
+        total[:] = 0.0
+        for j in range(start, stop):
+            x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+            for k in range(count):
+                total[k] += x * V[at, k]
+        for m in range(count):
+            g[m] += total[mine[m]]
+        return
+    for j in range(start, stop):
+        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+        for m in range(count):
+            g[m] += x * V[at, np.uint64(mine[m])]
+
+
+@njit(cache=True)
+def _violation(g, q, count):
+    """(how far the largest g is above the least one that has a share, that least one)."""
+    top, floor = -np.inf, np.inf
+    for m in range(count):
+        top = max(top, g[m])
+        if q[m] > 0.0:
+            floor = min(floor, g[m])
+    return top - floor, floor
+
+
+@njit(cache=True)
+def _drop(mine, g, q, count, floor):
+    """Exchange classes without a share and with g below ``floor`` to the end; how many are left."""
+    m = 0
+    while m < count:
+        if q[m] <= 0.0 and g[m] < floor:
+            count -= 1
+            mine[m], mine[count] = mine[count], mine[m]
+            g[m], g[count] = g[count], g[m]
+            q[m], q[count] = q[count], q[m]
+        else:
+            m += 1
+    return count
+
+
+@njit(cache=True)
+def _project(g, q, count, square, cap, moved):
+    """``moved = projection(q + g / square) - q`` on ``{q >= 0, sum q = cap}`` (Michelot 1986)."""
+    total, used = 0.0, count
+    for m in range(count):
+        moved[m] = q[m] * square + g[m]
+        total += moved[m]
+    level = (total - cap * square) / used
+    while True:
+        inside, total = 0, 0.0
+        for m in range(count):
+            if moved[m] > level:
+                inside += 1
+                total += moved[m]
+        if inside == used or inside == 0:
+            break
+        used = inside
+        level = (total - cap * square) / used
+    total, top = 0.0, 0
+    for m in range(count):
+        if moved[m] > moved[top]:
+            top = m
+    for m in range(count):
+        moved[m] = max(0.0, moved[m] - level)
+        total += moved[m]
+    if total <= 0.0:  # rounding has eaten the shares: all of it to the largest
+        moved[top], total = 1.0, 1.0
+    for m in range(count):
+        moved[m] = moved[m] * (cap / total) - q[m]
+
+
+@njit(cache=True)
+def _add(values, columns, start, stop, offset, constant, which, count, moved, V):
+    """``V[:, which_m] -= moved_m x``."""
+    for m in range(count):
+        V[V.shape[0] - 1, which[m]] -= moved[m] * constant
+    for j in range(start, stop):
+        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+        for m in range(count):
+            V[at, np.uint64(which[m])] -= moved[m] * x

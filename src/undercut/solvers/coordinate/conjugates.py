@@ -1,0 +1,68 @@
+"""The conjugates of the pointwise losses, in the one form that dual coordinate descent needs.
+
+With u minus a slope of the loss, ``low <= u <= high``,
+
+    l*(-u)  =  -target u + zone |u| + ridge/2 u^2          or  |u| log |u| + (1 - |u|) log(1 - |u|)   (logistic)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undercut import losses
+from undercut.contracts import Loss
+from undercut.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """``l*(-u)`` of every sample; ``target``, ``low`` and ``high`` are float64 arrays (n_samples,)."""
+
+    target: FloatArray
+    low: FloatArray
+    high: FloatArray
+    ridge: float = 0.0
+    zone: float = 0.0
+    logistic: bool = False
+
+
+def _margin(y: FloatArray, limit: float, **rest: Any) -> Conjugate:
+    """The slopes of a margin loss have the sign of -y."""
+    return Conjugate(y, np.where(y > 0.0, 0.0, -limit), np.where(y > 0.0, limit, 0.0), **rest)
+
+
+def _residual(y: FloatArray, low: float, high: float, **rest: Any) -> Conjugate:
+    return Conjugate(y, np.full_like(y, low), np.full_like(y, high), **rest)
+
+
+def _huber_hinge(loss: losses.HuberHinge, y: FloatArray) -> Conjugate:
+    plain = _margin(y, 1.0, ridge=2.0 * loss.width)
+    return Conjugate((1.0 + loss.width) * y, plain.low, plain.high, plain.ridge)
+
+
+_KNOWN: dict[type[Loss], Callable[[Any, FloatArray], Conjugate]] = {
+    losses.Hinge: lambda loss, y: _margin(y, 1.0),
+    losses.SquaredHinge: lambda loss, y: _margin(y, np.inf, ridge=0.5),
+    losses.HuberHinge: _huber_hinge,
+    losses.Logistic: lambda loss, y: _margin(y, 1.0, logistic=True),
+    losses.Squared: lambda loss, y: _residual(y, -np.inf, np.inf, ridge=1.0),
+    losses.Absolute: lambda loss, y: _residual(y, -1.0, 1.0),
+    losses.EpsilonInsensitive: lambda loss, y: _residual(y, -1.0, 1.0, zone=loss.epsilon),
+    losses.Quantile: lambda loss, y: _residual(y, loss.quantile - 1.0, loss.quantile),
+    losses.Huber: lambda loss, y: _residual(y, -loss.width, loss.width, ridge=1.0),
+}
+KNOWN_LOSSES = ", ".join(kind.__name__ for kind in _KNOWN)
+
+
+def has_conjugate(loss: Any) -> bool:
+    """Whether ``conjugate_of`` knows the loss."""
+    return type(loss) in _KNOWN
+
+
+def conjugate_of(loss: Loss, y: FloatArray) -> Conjugate:
+    """The conjugate of a loss at every target."""
+    return _KNOWN[type(loss)](loss, y)

@@ -1,0 +1,102 @@
+"""Sweeps over the samples of a dual problem, with shrinking (Hsieh et al. 2008, Alg. 3).
+
+A sample that a sweep finds stuck, by more than the largest move of the sweep before, is left out of the next ones.
+Where the derivatives of the others are below a tolerance every sample comes back, and the tolerance is lowered: no
+decision is final.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+from undercut._jit.dual_coordinate import shuffle
+from undercut.types import Array, FloatArray
+
+FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
+LOWER = 0.3  # the tolerance is multiplied by this when it is met
+
+
+class Dual(Protocol):
+    """The constants of a dual problem; a point a of it gives ``z = X' a``, the sweeps' vector v and the primal w."""
+
+    @property
+    def pass_work(self) -> int:
+        """What one sweep over all samples costs, in entries of X."""
+
+    def settled(self, a: FloatArray) -> FloatArray:
+        """a in its domain, where the rounding of many sweeps may have moved it out."""
+
+    def products(self, a: FloatArray) -> FloatArray:
+        """``z = X' a``."""
+
+    def kernel_vector(self, z: FloatArray) -> FloatArray:
+        """What the sweeps keep up to date in place of z, in an array of its own."""
+
+    def primal(self, v: FloatArray) -> FloatArray:
+        """The w that belongs to a dual point, given the sweeps' vector."""
+
+    def bound(self, a: FloatArray, z: FloatArray) -> float:
+        """A lower bound on the optimum that holds in spite of rounding, from the feasible point nearest to a."""
+
+
+D = TypeVar("D", bound=Dual)
+
+
+@dataclass(eq=False, kw_only=True)
+class Descent(ABC, Generic[D]):
+    """A point of the dual and how far the sweeps over it have come."""
+
+    dual: D
+    a: FloatArray
+    v: FloatArray
+    order: Array  # the samples; the active ones come first
+    active: int
+    work: int = 0  # entries of X used
+    sweeps: int = 0
+    position: int = 0  # of the next sample in ``order``
+    most: float = 0.0  # largest and least derivative that the present sweep could use
+    least: float = 0.0
+    tolerance: float = math.inf
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether ``a`` is as good as the work done so far can make it."""
+        return True
+
+    def copy(self) -> Self:
+        """The same state in arrays of its own."""
+        return replace(self, a=self.a.copy(), v=self.v.copy(), order=self.order.copy())
+
+    def run(self, budget: int) -> None:
+        """Sweep until the work exceeds ``budget``."""
+        end = self.work + budget
+        while self.work < end:
+            self._advance(end - self.work)
+
+    def _advance(self, budget: int) -> None:
+        """One sweep, or as much of it as ``budget`` allows."""
+        if self.position == 0:
+            shuffle(self.order, self.active, self.sweeps)
+        self.work += 1 + self._sweep(budget)  # a sweep over no sample counts too
+        if self.position >= self.active:
+            self._end_sweep()
+
+    @abstractmethod
+    def _sweep(self, budget: int) -> int:
+        """Visit active samples from ``position`` on; the work done."""
+
+    def _end_sweep(self) -> None:
+        if self.sweeps == 0:
+            self.tolerance = FIRST_TOLERANCE * (self.most - self.least)
+        if self.most - self.least <= self.tolerance:
+            self.tolerance *= LOWER
+            self._restart()
+        self.sweeps += 1
+        self.position, self.most, self.least = 0, 0.0, 0.0
+
+    def _restart(self) -> None:
+        """Bring every sample back."""
+        self.active = self.order.size
