@@ -15,7 +15,11 @@ import numba
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """``numba.njit(**options)``, without a cache where none can be written."""
+    """``numba.njit(**options)``, without a cache where none can be written.
+
+    The wrapper for calls from C is left out: no function is passed to another, which is all that Numba uses it for.
+    """
+    options["no_cfunc_wrapper"] = True
 
     def decorate(function):
         try:

@@ -17,7 +17,7 @@ SMALL = 128  # below this many kinks sorting is cheaper than selecting
 SAMPLE = 61  # how many kinks guess the bracket
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def crossing(kinks, jumps, slope, curvature, low):
     """First t >= low with ``s(t) >= 0``; ``inf`` if there is none.  Reorders both arrays.
 
@@ -29,48 +29,52 @@ def crossing(kinks, jumps, slope, curvature, low):
     n = kinks.size
     lower, upper = -math.inf, math.inf  # sums in another order must not lose the bracket to rounding
     while n > SMALL:
-        left, right = _guess_bracket(kinks[:n], jumps[:n], slope, curvature)
+        left, right = _guess_bracket(kinks, jumps, n, slope, curvature)
         below, inside = 0.0, 0.0
         for i in range(n):
             if kinks[i] < left:
                 below += jumps[i]
             elif kinks[i] <= right:
                 inside += jumps[i]
+        first, last, closed = left, right, False
         if slope + curvature * left + below >= 0.0:
             upper = left
-            n = _keep(kinks, jumps, n, -math.inf, left, False)
+            first, last = -math.inf, left
         elif slope + curvature * right + below + inside < 0.0:
             slope += below + inside
             lower = right
-            n = _keep(kinks, jumps, n, right, math.inf, False)
+            first, last = right, math.inf
         elif left == right:
             return max(left, low)
         else:
-            kept = _keep(kinks, jumps, n, left, right, True)
             lower, upper = max(lower, left), min(upper, right)
             slope += below
-            if kept == n:
-                break
-            n = kept
-    t = _crossing_sorted(kinks[:n], jumps[:n], slope, curvature, low)
+            closed = True
+        kept = _keep(kinks, jumps, n, first, last, closed)
+        if kept == n:
+            break
+        n = kept
+    _sort(kinks, jumps, n)
+    t = _crossing_sorted(kinks, jumps, n, slope, curvature, low)
     return max(low, min(upper, max(lower, t)))
 
 
-@njit(cache=True)
-def _guess_bracket(kinks, jumps, slope, curvature):
+@njit(cache=True, error_model="numpy")
+def _guess_bracket(kinks, jumps, n, slope, curvature):
     """Two kinks that probably enclose the crossing, from an evenly spaced sample."""
-    n = kinks.size
     stride = n // SAMPLE
-    sample = kinks[: SAMPLE * stride : stride].copy()
-    weight = jumps[: SAMPLE * stride : stride] * (n / SAMPLE)
-    order = np.argsort(sample)
+    sample, weight = np.empty(SAMPLE), np.empty(SAMPLE)
+    for i in range(SAMPLE):
+        sample[i] = kinks[i * stride]
+        weight[i] = jumps[i * stride] * (n / SAMPLE)
+    _sort(sample, weight, sample.size)
     at = 0
     while at < SAMPLE:
-        slope += weight[order[at]]
-        if slope + curvature * sample[order[at]] >= 0.0:
+        slope += weight[at]
+        if slope + curvature * sample[at] >= 0.0:
             break
         at += 1
-    return sample[order[max(at - 4, 0)]], sample[order[min(at + 4, SAMPLE - 1)]]
+    return sample[max(at - 4, 0)], sample[min(at + 4, SAMPLE - 1)]
 
 
 @njit(cache=True)
@@ -85,10 +89,26 @@ def _keep(kinks, jumps, n, left, right, closed):
 
 
 @njit(cache=True)
-def _crossing_sorted(kinks, jumps, slope, curvature, low):
-    order = np.argsort(kinks)
+def _sort(kinks, jumps, n):
+    """Sort the first n kinks together with their jumps (Shell's method; NumPy's sort takes seconds to compile)."""
+    gap = 1
+    while 9 * gap < 4 * n:
+        gap = 9 * gap // 4 + 1  # 1, 3, 7, 16, 37, 84, ...
+    while gap > 0:
+        for i in range(gap, n):
+            t, jump = kinks[i], jumps[i]
+            at = i
+            while at >= gap and kinks[at - gap] > t:
+                kinks[at], jumps[at] = kinks[at - gap], jumps[at - gap]
+                at -= gap
+            kinks[at], jumps[at] = t, jump
+        gap = (4 * gap - 1) // 9 if gap > 1 else 0
+
+
+@njit(cache=True, error_model="numpy")
+def _crossing_sorted(kinks, jumps, n, slope, curvature, low):
     last = -math.inf
-    for i in order:
+    for i in range(n):
         if slope + curvature * kinks[i] >= 0.0:  # crosses on the straight piece before this kink
             return max(-slope / curvature if curvature > 0.0 else last, low)
         slope += jumps[i]

@@ -55,7 +55,7 @@ def intercept_kinks(kinks, jumps, weight, scores, at, rise):
             rise[k * n + i] = jumps[k] * weight[i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
     """The weighted sum of losses at intercept ``b``; fills ``slopes`` with weighted subgradients.
 

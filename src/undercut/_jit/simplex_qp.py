@@ -18,14 +18,20 @@ DEPENDENT = 1e-14  # relative pivot below which a plane counts as an affine comb
 FAST = {"reassoc", "contract"}  # lets sums be vectorized; NaN and signed zero keep their meaning
 DUST = 1e-14  # a weight below this leaves the support
 
+# In place of 0 and -1, for which as arguments Numba would compile the called functions once more.
+NONE = np.int64(0)
+NOWHERE = np.int64(-1)
+
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
 def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots):
     """Improve a feasible ``alpha`` in place until ``alpha'g - min g <= tol`` for the gradient ``g = H alpha - b``.
 
-    ``live`` lists the slots in use, ``support[:size]`` those with weight.  Returns (size, residual, pivots).
+    ``live`` lists the slots in use, ``support[:size]`` those with weight.  Returns (size, residual, pivots, plane):
+    ends early where a ``plane`` with a little weight would enter and is an affine combination of the support, else -1.
     """
-    residual, pivots = math.inf, 0
+    residual = math.inf
+    pivots = NONE
     for i in range(size):  # b may have changed since the last problem
         value = b[support[i]]
         for k in range(i):
@@ -35,12 +41,12 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
         size, pivots = _to_hull_minimum(alpha, support, size, L, p, q, pivots)
         entering, residual = _most_violated(H, b, live, alpha, support, size)
         if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0:
-            return size, residual, pivots
+            return size, residual, pivots, NOWHERE
         alpha[entering] = DUST  # it has weight from now on, if only dust
-        size = _enter(H, b, alpha, support, size, L, p, q, shift, entering)
         pivots += 1
-        if alpha[entering] == 0.0:  # no better than the support after all: the violation is rounding
-            return size, residual, pivots
+        last, size = size, enter(H, b, support, size, L, p, q, shift, entering)
+        if size == last:
+            return size, residual, pivots, entering
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -65,9 +71,12 @@ def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
         for i in range(size):
             qq += q[i] * q[i]
             qp += q[i] * p[i]
-        x = p[:size] + ((1.0 - qp) / qq) * q[:size]
+        nu = (1.0 - qp) / qq
+        x = np.empty(size)
+        for i in range(size):
+            x[i] = p[i] + nu * q[i]
         _solve_upper(L, x, size)
-        step, blocking = 1.0, -1
+        step, blocking = 1.0, NOWHERE
         for i in range(size):
             now = alpha[support[i]]
             if x[i] < DUST and now - x[i] > 0.0 and now < step * (now - x[i]):
@@ -82,27 +91,22 @@ def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
-def _enter(H, b, alpha, support, size, L, p, q, shift, j):
-    """Append plane ``j`` to the support; while it is an affine combination of the support, trade weight first.
+def enter(H, b, support, size, L, p, q, shift, j):
+    """Append plane ``j`` to the support, unless it is an affine combination of the support; the new size.
 
-    Weight moves to whichever of the two, ``j`` or the combination, is higher, until a plane is spent.
+    Fills ``L[size]`` either way, from which `trade` takes that combination.
     """
     row = L[size]
-    while True:
-        own = H[j, j] + shift
-        pivot = own
-        for i in range(size):
-            value = H[j, support[i]] + shift
-            for k in range(i):
-                value -= row[k] * L[i, k]
-            row[i] = value / L[i, i]
-            pivot -= row[i] * row[i]
-        if pivot > DEPENDENT * own or size == 0:
-            break
-        size = _trade(b, alpha, support, size, L, p, q, row, j)
-        if alpha[j] <= 0.0:
-            return size
-        row = L[size]
+    own = H[j, j] + shift
+    pivot = own
+    for i in range(size):
+        value = H[j, support[i]] + shift
+        for k in range(i):
+            value -= row[k] * L[i, k]
+        row[i] = value / L[i, i]
+        pivot -= row[i] * row[i]
+    if pivot <= DEPENDENT * own and size > 0:
+        return size
     pivot = math.sqrt(pivot) if pivot > 0.0 else 1.0
     L[size, size] = pivot
     pj, qj = b[j], 1.0
@@ -114,15 +118,18 @@ def _enter(H, b, alpha, support, size, L, p, q, shift, j):
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
-def _trade(b, alpha, support, size, L, p, q, row, j):
-    """Move weight between plane ``j`` and the equal combination x of the support, towards the higher one."""
-    x = row[:size].copy()
+def trade(b, alpha, support, size, L, p, q, j):
+    """Move weight between plane ``j`` and the equal combination x of the support, towards the higher one.
+
+    It ends when a plane is spent: ``j``, or one of the support, which it leaves.  Returns the size of the support.
+    """
+    x = L[size, :size].copy()
     _solve_upper(L, x, size)
     rise = b[j]
     for i in range(size):
         rise -= x[i] * b[support[i]]
     gain = 1.0 if rise > 0.0 else -1.0
-    step, blocking = math.inf if gain > 0.0 else alpha[j], -1
+    step, blocking = math.inf if gain > 0.0 else alpha[j], NOWHERE
     for i in range(size):
         if gain * x[i] > 0.0 and alpha[support[i]] < step * gain * x[i]:
             step, blocking = alpha[support[i]] / (gain * x[i]), i
@@ -169,14 +176,3 @@ def _leave(support, size, L, p, q, at):
         p[i], p[i + 1] = cos * p[i] + sin * p[i + 1], cos * p[i + 1] - sin * p[i]
         q[i], q[i + 1] = cos * q[i] + sin * q[i + 1], cos * q[i + 1] - sin * q[i]
     return last
-
-
-@njit(cache=True, fastmath=FAST, error_model="numpy")
-def refactor(H, b, alpha, support, L, p, q, shift):
-    """Factor the support of ``alpha`` from scratch, largest weights first; the size of the support."""
-    size = 0
-    for j in np.argsort(-alpha):
-        if alpha[j] <= 0.0:
-            break
-        size = _enter(H, b, alpha, support, size, L, p, q, shift, j)
-    return size

@@ -28,11 +28,13 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _DOT, _ZERO, _NINE, _COLO
     b"\t\n\r #+-.09:Ee"
 )
 _Q, _I, _D = b"qid"
+_NONE = np.int64(0)  # in place of 0, for which as an argument Numba would compile the called function once more
 _MAX_DIGITS = 18  # 10**18 < 2**63
 _FULL_MANTISSA = 10**17  # from here on a mantissa has all its digits
 _EXACT_MANTISSA = 2**53
 _EXACT_POWER = 22  # 10.0**22 is the largest power of ten that is a double
 _MAX_POWER = 128
+_MAX_EXPONENT = 100_000_000  # further digits of an exponent change nothing
 _SPLIT = 2.0**27 + 1.0
 _SLACK = 2.0**-97  # bounds the relative error of `_product`, which is below 2**-102
 
@@ -77,12 +79,12 @@ def _is_digit(c):
 
 @njit(cache=True)
 def _is_blank(c):
-    return c in (_SPACE, _TAB, _RETURN)
+    return c == _SPACE or c == _TAB or c == _RETURN
 
 
 @njit(cache=True)
 def _ends_token(c):
-    return c in (_SPACE, _NEWLINE, _TAB, _RETURN, _HASH)
+    return c == _SPACE or c == _NEWLINE or c == _TAB or c == _RETURN or c == _HASH
 
 
 @njit(cache=True)
@@ -135,7 +137,8 @@ def _scan_exponent(text, pos):
         return 0, -1
     exponent = 0
     while _is_digit(text[pos]):
-        exponent = min(10 * exponent + (text[pos] - _ZERO), 1_000_000_000)
+        if exponent < _MAX_EXPONENT:
+            exponent = 10 * exponent + (text[pos] - _ZERO)
         pos += 1
     return (-exponent if negative else exponent), pos
 
@@ -161,7 +164,7 @@ def scan_number(text, pos):
         pos += 1
 
     start = pos
-    mantissa, n_dropped, pos = _scan_digits(text, pos, 0)
+    mantissa, n_dropped, pos = _scan_digits(text, pos, _NONE)
     n_digits, exponent = pos - start, n_dropped
     if text[pos] == _DOT:
         start = pos + 1
@@ -257,7 +260,7 @@ def parse_rows(text, pos, has_qid, rules, out, hard):
     ``y[i]``) and the range of the token whose number belongs there.  Returns the code, the position (of the offending
     token unless `DONE`), the number of rows, stored entries and hard numbers, and the new `has_qid`.
     """
-    row = k = n_hard = 0
+    row = k = n_hard = _NONE
     while row < out.y.size and pos < text.size:
         pos = _skip_blanks(text, pos)
         if text[pos] == _NEWLINE or text[pos] == _HASH:

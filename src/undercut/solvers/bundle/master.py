@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.simplex_qp import refactor, solve_warm
+from undercut._jit.simplex_qp import enter, solve_warm, trade
 from undercut.types import Array, FloatArray
 
 MAX_PIVOTS_PER_PLANE = 20
@@ -92,10 +92,16 @@ class Master(Weights):
             self.reset(best)
 
     def _pivot(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> float:
-        self._size, residual, _ = solve_warm(
-            H, b, live, self.alpha, self._support, self._size, self._factor, self._p, self._q, self._shift, tol,
-            MAX_PIVOTS_PER_PLANE * live.size,
-        )  # fmt: skip
+        left = MAX_PIVOTS_PER_PLANE * live.size
+        while True:
+            factor = (self._support, self._size, self._factor, self._p, self._q, self._shift)
+            self._size, residual, pivots, dependent = solve_warm(H, b, live, self.alpha, *factor, tol, left)
+            left -= pivots
+            if dependent < 0:
+                break
+            self._enter(H, b, dependent)
+            if self.alpha[dependent] == 0.0:  # no better than the support after all: the violation is rounding
+                break
         total = float(self.alpha.sum())
         if not 0.0 < total < np.inf:  # rounding has destroyed the factor
             self.reset(np.eye(1, self.alpha.size, live[0]).ravel())
@@ -104,10 +110,25 @@ class Master(Weights):
         return float(residual)
 
     def _refactor(self, H: FloatArray, b: FloatArray, live: Array) -> None:
+        """Factor the support of ``alpha`` from scratch, largest weights first."""
         largest = float(H[live, live].max())
         self._shift = largest if largest > 0.0 else 1.0
-        self._size = refactor(H, b, self.alpha, self._support, self._factor, self._p, self._q, self._shift)
+        self._size = 0
+        for j in np.argsort(-self.alpha)[: np.count_nonzero(self.alpha)]:
+            self._enter(H, b, j)
         self.alpha /= self.alpha.sum()
+
+    def _enter(self, H: FloatArray, b: FloatArray, j: int) -> None:
+        """Append plane ``j`` to the support; while it is an affine combination of the support, trade weight first.
+
+        Weight moves to whichever of the two, ``j`` or the combination, is higher, until a plane is spent.
+        """
+        factor = (self._factor, self._p, self._q)
+        while self.alpha[j] > 0.0:
+            last, self._size = self._size, enter(H, b, self._support, self._size, *factor, self._shift, j)
+            if self._size > last:
+                return
+            self._size = trade(b, self.alpha, self._support, self._size, *factor, j)
 
 
 def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float:
