@@ -6,6 +6,7 @@ import io
 import threading
 import time
 
+import numba
 import numpy as np
 import pytest
 from rich.console import Console
@@ -47,6 +48,14 @@ def test_a_long_run_shows_title_and_numbers():
     shown = console.file.getvalue()
     assert "training" in shown
     assert "gap" in shown
+
+
+def test_it_says_that_a_function_is_being_compiled():
+    console = terminal()
+    with LiveProgress("training", after=0.0, console=console) as live:
+        numba.njit(lambda x: x + 1)(1)
+        live._bar.refresh()
+    assert "training compiling, once on this machine" in console.file.getvalue()
 
 
 def test_it_never_stops_a_run():

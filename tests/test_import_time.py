@@ -12,7 +12,7 @@ import undercut
 HEAVY = {"matplotlib", "numba", "numpy", "pandas", "piqp", "rich", "scipy", "sklearn", "torch"}
 COMMAND = """
 import sys; from undercut.cli import main
-sys.argv = ['undercut', {0!r}]
+sys.argv = ['undercut', *{0!r}.split()]
 try: main()
 except SystemExit: pass
 """
@@ -48,6 +48,7 @@ def seconds(package: str) -> float:
         ("import undercut.cli", set()),
         (COMMAND.format("--version"), set()),
         (COMMAND.format("--help"), {"rich"}),
+        (COMMAND.format("train --help"), {"rich"}),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_used(program, allowed):

@@ -9,6 +9,7 @@ from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from undercut._jit.compile import on_compile
 from undercut.trace import Progress
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ class LiveProgress:
         self._bar = Bar(
             *columns, console=console, transient=True, refresh_per_second=8, disable=not console.is_terminal
         )
-        self._task = self._bar.add_task(f"{title} starting (the very first run compiles for some seconds)".strip())
+        self._task = self._bar.add_task(f"{title} starting".strip())
+        self._compiling = on_compile(lambda: self._say("compiling, once on this machine"))
         self._timer = Timer(after, self._bar.start)
         self._timer.daemon = True
 
     def __enter__(self) -> LiveProgress:
+        self._compiling.__enter__()
         self._timer.start()
         return self
 
@@ -48,9 +51,13 @@ class LiveProgress:
         self._timer.cancel()
         self._timer.join()
         self._bar.stop()
+        self._compiling.__exit__(kind, error, at)
 
     def __call__(self, progress: Progress) -> None:
-        self._bar.update(self._task, description=f"{self.title} {describe(progress)}".strip())
+        self._say(describe(progress))
+
+    def _say(self, text: str) -> None:
+        self._bar.update(self._task, description=f"{self.title} {text}".strip())
 
 
 def describe(progress: Progress) -> str:

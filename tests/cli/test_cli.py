@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -171,6 +171,17 @@ def test_demo_trains_certifies_and_plots(undercut, tmp_path):
     assert "LIBLINEAR" in out
     assert "No w has an objective below" in out
     assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+def test_demo_says_once_that_it_waits_for_compilation(undercut, monkeypatch, tmp_path):
+    def compile_twice(tell):
+        tell()
+        tell()
+        return nullcontext()
+
+    monkeypatch.setattr("undercut.cli.demo.on_compile", compile_twice)
+    _, out, _ = undercut("demo", "--plot", tmp_path / "plot.png")
+    assert out.count("Compiling, once on this machine") == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")

@@ -14,7 +14,7 @@ import pytest
 from tests.catalogue import LOSSES, NONCONVEX
 
 from undercut import LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor, losses
-from undercut.cli.names import names as option_names
+from undercut.cli.names import NAMES as OPTION_NAMES
 from undercut.contracts import Loss, MarginLoss, RegressionLoss
 from undercut.errors import ParameterError
 
@@ -103,4 +103,4 @@ def test_estimators_take_every_registered_loss_of_their_kind(estimator, kind):
 
 @pytest.mark.parametrize("kind", [MarginLoss, RegressionLoss])
 def test_the_command_line_takes_every_registered_loss(kind):
-    assert set(losses.of_kind(kind)) <= set(option_names()["losses"].split(", "))
+    assert set(losses.of_kind(kind)) <= set(OPTION_NAMES["losses"].split(", "))

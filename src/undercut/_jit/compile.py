@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 import numba
+from numba.core import event
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -40,3 +42,19 @@ def _warn_of_no_cache() -> None:
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+def on_compile(tell: Callable[[], object]) -> AbstractContextManager[object]:
+    """Within it, call ``tell`` when a function is about to be compiled; not for one that is loaded from the cache."""
+    return event.install_listener("numba:compile", _Teller(tell))
+
+
+class _Teller(event.Listener):
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+
+    def on_start(self, event: Any) -> None:
+        self._tell()
+
+    def on_end(self, event: Any) -> None:
+        """Ends are of no interest."""

@@ -79,12 +79,12 @@ def _is_digit(c):
 
 @njit(cache=True)
 def _is_blank(c):
-    return c == _SPACE or c == _TAB or c == _RETURN
+    return c in (_SPACE, _TAB, _RETURN)
 
 
 @njit(cache=True)
 def _ends_token(c):
-    return c == _SPACE or c == _NEWLINE or c == _TAB or c == _RETURN or c == _HASH
+    return c in (_SPACE, _NEWLINE, _TAB, _RETURN, _HASH)
 
 
 @njit(cache=True)

@@ -20,7 +20,7 @@ import typer
 
 from undercut import __version__
 from undercut.cli.given import Given
-from undercut.cli.signature import LazyHelp, train_signature
+from undercut.cli.signature import train_signature
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
@@ -56,7 +56,7 @@ def train(file: Path, **typed: Any) -> None:
 
 
 train.__signature__ = train_signature()
-app.command(cls=LazyHelp)(train)
+app.command()(train)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
+from undercut._jit.compile import on_compile
 from undercut.callbacks import LiveProgress
 from undercut.cli.report import console
 from undercut.losses import Hinge
@@ -45,9 +47,9 @@ def run(plot: Path) -> None:
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
     runs: dict[str, Result] = {}
     solvers = (LineSearchBundle(), CuttingPlane())
-    with LiveProgress("warming up:", after=0.0) as live:
+    with on_compile(cache(lambda: out.print("Compiling, once on this machine: some seconds.\n"))):
         for solver in solvers:  # so that the seconds below are the solvers' own
-            minimize(risk, reg, solver, stop=Stop(max_steps=40), callbacks=[live])
+            minimize(risk, reg, solver, stop=Stop(max_steps=40))
     for solver in solvers:
         name = type(solver).__name__
         with LiveProgress(name, after=0.0) as live:

@@ -1,23 +1,21 @@
-"""The names in the help, from the tables that define them."""
+"""The names in the help of ``undercut train``.
+
+They stand here once more, because the tables that define them load Numba and scikit-learn, for which ``--help`` would
+wait seconds.  ``tests/cli/test_names.py`` compares them with those tables.
+"""
 
 from __future__ import annotations
 
-from undercut.cli.models import MODELS, losses
-from undercut.estimators import SequenceLabeler
-from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
-from undercut.maps.gram import KERNELS
-from undercut.solvers import SOLVERS
-from undercut.solvers.online import ONLINE_SOLVERS
-
-
-def names() -> dict[str, str]:
-    """What stands for ``{losses}``, ``{solvers}`` and so on in the help of an option."""
-    tables = {
-        "losses": MODELS[-1].losses(),
-        "sequence_losses": losses(SequenceLabeler),
-        "solvers": SOLVERS,
-        "kernels": KERNELS,
-        "kernel_solvers": KERNEL_SOLVERS,
-        "online_solvers": ONLINE_SOLVERS,
-    }
-    return {name: ", ".join(table) for name, table in tables.items()}
+# What stands for ``{losses}``, ``{solvers}`` and so on in the help of an option.
+NAMES = {
+    "losses": "hinge, squared_hinge, huber_hinge, logistic, exponential, ramp, squared, absolute, "
+    "epsilon_insensitive, quantile, huber, poisson, pairwise, mrr, ordinal, ndcg@k, precision@k",
+    "sequence_losses": "m3n, crf",
+    "measures": "f1, f0.5, precision@10, recall@10, prbep, roc_auc, balanced_error",
+    "solvers": "line_search_bundle, cutting_plane, cached_cutting_plane, dual_ascent, proximal_bundle, level_bundle, "
+    "newton, lbfgs, nonconvex_bundle, classic_bundle, convex_concave, subgradient, dual_coordinate, pair_descent, "
+    "kernel_hedging, progressive_hedging, optimistic_proximal, proximal, adaptive, pegasos",
+    "kernels": "linear, poly, rbf, sigmoid",
+    "kernel_solvers": "auto, descent, hedging, bundle",
+    "online_solvers": "optimistic_proximal, proximal, adaptive, pegasos",
+}

@@ -31,7 +31,7 @@ OPTIONS = [
 
     Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}", usual="hinge, m3n for sequences",
            sets="loss", online=True),
-    Option("measure", MODEL, "f1, precision@10, recall@10, prbep, roc_auc or balanced_error, not a loss",
+    Option("measure", MODEL, "{measures}; not beside a loss",
            sets="measure", excludes=("loss",)),
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),

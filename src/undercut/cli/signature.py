@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
+from undercut.cli.names import NAMES
 from undercut.cli.option import Option
 from undercut.cli.options import OPTIONS
 
@@ -18,19 +18,6 @@ File = Annotated[
 ]
 
 
-class LazyHelp(TyperCommand):
-    """A command whose help names losses, solvers and kernels; their tables are loaded only to print it."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from undercut.cli.names import names  # loads Numba and scikit-learn
-
-        known = names()
-        for parameter in self.params:
-            if parameter.help:
-                parameter.help = parameter.help.format_map(known)
-        super().format_help(ctx, formatter)
-
-
 def train_signature() -> Signature:
     """``file`` and a keyword for every option; ``None`` is the value of one that was not typed."""
     file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=File)
@@ -38,7 +25,8 @@ def train_signature() -> Signature:
 
 
 def _parameter(option: Option) -> Parameter:
+    text = option.text().format_map(NAMES)
     declared = typer.Option(
-        None, *option.flags, help=option.text(), rich_help_panel=option.panel, min=option.minimum, show_default=False
+        None, *option.flags, help=text, rich_help_panel=option.panel, min=option.minimum, show_default=False
     )
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=declared, annotation=option.type | None)
