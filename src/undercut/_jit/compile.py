@@ -2,6 +2,10 @@
 
 Numba raises at decoration, which happens at import, if it finds no folder for compiled code: the package belongs to
 another user and there is no home folder.  Such functions are then compiled anew in every process, with one warning.
+
+What a first fit waits for is the number of compiled functions more than their length.  So a helper with one caller is
+inlined (``inline="always"``), integer constants are passed on as ``np.int64(0)``, since Numba compiles a called function
+once more for the literal 0, and kernels use no sort of NumPy's and no arithmetic with whole arrays.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def crossing(kinks, jumps, slope, curvature, low):
     return max(low, min(upper, max(lower, t)))
 
 
-@njit(cache=True, error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def _guess_bracket(kinks, jumps, n, slope, curvature):
     """Two kinks that probably enclose the crossing, from an evenly spaced sample."""
     stride = n // SAMPLE
@@ -77,7 +77,7 @@ def _guess_bracket(kinks, jumps, n, slope, curvature):
     return sample[max(at - 4, 0)], sample[min(at + 4, SAMPLE - 1)]
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _keep(kinks, jumps, n, left, right, closed):
     """Move the kinks in (left, right), or [left, right] if ``closed``, to the front; how many they are."""
     kept = 0
@@ -105,7 +105,7 @@ def _sort(kinks, jumps, n):
         gap = (4 * gap - 1) // 9 if gap > 1 else 0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(inline="always", error_model="numpy")
 def _crossing_sorted(kinks, jumps, n, slope, curvature, low):
     last = -math.inf
     for i in range(n):

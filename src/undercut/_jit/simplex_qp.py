@@ -49,7 +49,7 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
             return size, residual, pivots, entering
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(inline="always", fastmath=FAST, error_model="numpy")
 def _most_violated(H, b, live, alpha, support, size):
     """The plane highest above the model at its minimizer, and the duality gap of ``alpha``."""
     level, lowest, at, top = 0.0, math.inf, live[0], live[-1] + 1
@@ -63,7 +63,7 @@ def _most_violated(H, b, live, alpha, support, size):
     return at, level - lowest
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(inline="always", fastmath=FAST, error_model="numpy")
 def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
     """Walk to the minimizer on the affine hull of the support; a weight that would turn negative leaves it."""
     while True:

@@ -77,7 +77,7 @@ def _is_digit(c):
     return _ZERO <= c <= _NINE
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _is_blank(c):
     return c in (_SPACE, _TAB, _RETURN)
 
@@ -87,7 +87,7 @@ def _ends_token(c):
     return c in (_SPACE, _NEWLINE, _TAB, _RETURN, _HASH)
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _product(mantissa, exponent):
     """``mantissa * 10**exponent`` in two doubles, and whether the error leaves no doubt about its rounding."""
     m = float(mantissa)
@@ -127,7 +127,7 @@ def _scale(mantissa, exponent):
     return 0.0, False
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _scan_exponent(text, pos):
     """The exponent that follows an "e", saturated far outside the range of doubles, and where it ends."""
     negative = text[pos] == _MINUS
@@ -205,12 +205,12 @@ def _skip_blanks(text, pos):
     return pos
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _starts_qid(text, pos):
     return text[pos] == _Q and text[pos + 1] == _I and text[pos + 2] == _D and text[pos + 3] == _COLON
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _scan_qid(text, pos):
     """The integer after ``qid:``, and where it ends; -1 for the end if it is none."""
     negative = text[pos] == _MINUS
@@ -220,14 +220,14 @@ def _scan_qid(text, pos):
     return (-number if negative else number), end
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _skip_line(text, pos):
     while text[pos] != _NEWLINE:
         pos += 1
     return pos + 1
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _parse_features(text, pos, rules, out, k, hard, n_hard):
     """Append the features from `pos` to the end of the line; see `parse_rows`."""
     previous = -1

@@ -29,8 +29,12 @@ def transport(utility, supply, capacity, b, flow, max_paths):
     """
     K = capacity.size
     spread = _spread(utility)
-    b[:] = np.minimum(np.maximum(b - b.mean(), -spread), spread)  # none are farther apart at the optimum
-    excess = _to_the_best(utility, supply, b, flow) - capacity
+    mean = b.mean()
+    for k in range(K):
+        b[k] = min(max(b[k] - mean, -spread), spread)  # none are farther apart at the optimum
+    excess = _to_the_best(utility, supply, b, flow)
+    for k in range(K):
+        excess[k] -= capacity[k]
     full = BALANCED * supply.sum()
     reach = FIRST_REACH * spread
     movable, known = _queues(utility, flow, b, reach)
@@ -54,7 +58,7 @@ def transport(utility, supply, capacity, b, flow, max_paths):
     return False
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _spread(utility):
     """The largest difference of two utilities of one source."""
     spread = 0.0
@@ -66,7 +70,7 @@ def _spread(utility):
     return spread
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _to_the_best(utility, supply, b, flow):
     """Every source to its best sink at prices b; the load of each sink."""
     flow[:] = 0.0
@@ -105,7 +109,7 @@ def _queues(utility, flow, b, reach):
     return movable, known
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _shortest_paths(movable, known, flow, b, source):
     """Losses of the best ways from a sink to all others, the sink before each, and the source moved from there.
 
@@ -136,7 +140,7 @@ def _shortest_paths(movable, known, flow, b, source):
     return distance, before, moved
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _leads_too_far(source, target, before, moved):
     """Whether the path needs a source that is not queued."""
     at = target
@@ -147,7 +151,7 @@ def _leads_too_far(source, target, before, moved):
     return False
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _nearest(distance, excess, full):
     """The nearest sink with room; -1 if there is none."""
     target = -1
@@ -157,7 +161,7 @@ def _nearest(distance, excess, full):
     return target
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _skip_detours(source, target, before, moved):
     """Who moves twice in a row moves once."""
     at = target
@@ -168,7 +172,7 @@ def _skip_detours(source, target, before, moved):
             at = before[at]
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _augment(source, target, before, moved, utility, flow, excess, movable, dust):
     """Move as much as can go along the path, and queue those who have arrived somewhere new."""
     amount = min(excess[source], -excess[target])
@@ -187,7 +191,7 @@ def _augment(source, target, before, moved, utility, flow, excess, movable, dust
         at = k
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _move(flow, excess, i, k, m, amount):
     flow[i, k] -= amount
     flow[i, m] += amount

@@ -94,8 +94,20 @@ class Master(Weights):
     def _pivot(self, H: FloatArray, b: FloatArray, live: Array, tol: float) -> float:
         left = MAX_PIVOTS_PER_PLANE * live.size
         while True:
-            factor = (self._support, self._size, self._factor, self._p, self._q, self._shift)
-            self._size, residual, pivots, dependent = solve_warm(H, b, live, self.alpha, *factor, tol, left)
+            self._size, residual, pivots, dependent = solve_warm(
+                H,
+                b,
+                live,
+                self.alpha,
+                self._support,
+                self._size,
+                self._factor,
+                self._p,
+                self._q,
+                self._shift,
+                tol,
+                left,
+            )
             left -= pivots
             if dependent < 0:
                 break
