@@ -17,6 +17,7 @@ from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "PairDescent",
     "ProgressiveHedging",
     "ProximalBundle",
+    "Race",
     "Stop",
     "Subgradient",
     "minimize",
