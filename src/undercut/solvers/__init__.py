@@ -6,6 +6,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import SOLVERS, Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
@@ -33,5 +34,6 @@ __all__ = [
     "ProximalBundle",
     "Stop",
     "Subgradient",
+    "WorkingSet",
     "minimize",
 ]

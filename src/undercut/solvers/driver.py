@@ -30,6 +30,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
@@ -49,6 +50,7 @@ SOLVERS: dict[str, type[AnySolver]] = {
     "dual_ascent": DualAscent,
     "proximal_bundle": ProximalBundle,
     "level_bundle": LevelBundle,
+    "working_set": WorkingSet,
     "newton": Newton,
     "lbfgs": Lbfgs,
     "nonconvex_bundle": NonconvexBundle,

@@ -1,0 +1,1 @@
+"""Solvers that change one coordinate at a time."""

@@ -1,0 +1,247 @@
+"""A few columns of X, copied once, and the minimum of a quadratic model over their parameters.
+
+The model of the risk around the current scores, with slopes u and second derivatives D = diag(d), is
+
+    <u, z> + 1/2 z' D z + l1 |v|_1 + l2/2 |v|^2,       z = X (v - w) + b
+
+Sparse columns are visited one at a time while z is kept up to date; dense ones through their Gram matrix ``X' D X``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from typing_extensions import override
+
+from undercut._jit import working_set as kernels
+from undercut.contracts import Design
+from undercut.maps.design import DenseDesign, SparseDesign, row_blocks
+from undercut.threads import all_threads
+from undercut.types import Array, FloatArray
+
+EXTRAPOLATED = 5  # epochs that an extrapolation combines
+SLICE = 40_000_000  # entries of X that one call may read: well below a second
+JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
+
+
+class Penalty(NamedTuple):
+    """``l1 |w|_1 + l2/2 |w|^2``."""
+
+    l1: float
+    l2: float
+
+    def value(self, w: FloatArray) -> float:
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+
+    def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
+        """How far 0 is from the subgradients ``gradient_j + l1 d|w_j| + l2 w_j``."""
+        moving = np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w)
+        resting = np.maximum(np.abs(gradient) - self.l1, 0.0)
+        return np.where(w != 0.0, moving, resting)
+
+
+class Model(NamedTuple):
+    """Slopes u, weights included, and second derivatives d of the risk in the scores."""
+
+    slopes: FloatArray
+    bend: FloatArray
+    free: bool  # whether there is an intercept
+
+    @property
+    def balance(self) -> tuple[float, float]:
+        """``(sum u, sum d)`` with an intercept, else zeros."""
+        return (float(self.slopes.sum()), float(self.bend.sum())) if self.free else (0.0, 0.0)
+
+
+class Move(NamedTuple):
+    """Where the model is smallest, about."""
+
+    w: FloatArray
+    scores: FloatArray  # z
+
+
+class Columns(Protocol):
+    """The columns ``ids`` of X."""
+
+    ids: Array
+
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        """``X' u``."""
+
+    def scores(self, w: FloatArray) -> FloatArray:
+        """``X w``."""
+
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
+        """Reduce the violation of the model's optimality to ``tol``, or as far as the time slice allows."""
+
+
+class SparseColumns(Columns):
+    """Columns in compressed form."""
+
+    def __init__(self, design: SparseDesign, ids: Array) -> None:
+        X = design.X
+        self.ids = ids
+        self.n_samples = X.shape[0]
+        slot = np.full(X.shape[1], -1, np.int32)
+        slot[ids] = np.arange(ids.size, dtype=np.int32)
+        counts = np.zeros(ids.size, np.int64)
+        kernels.count_entries(X.indices, slot, counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+        kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
+        self._parts = (starts, rows, values)
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        out = np.empty(self.ids.size)
+        kernels.dots(*self._parts, slopes, out)
+        return out
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        moved = np.zeros((self.n_samples, 2))
+        kernels.move_scores(*self._parts, w, moved)
+        return moved[:, 1].copy()
+
+    @override
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
+        moved = np.zeros((self.n_samples, 2))
+        moved[:, 0] = model.bend
+        gradient, bend = self.gradient(model.slopes), np.empty(w.size)
+        kernels.bends(*self._parts, moved, bend)
+        start, now = w, w.copy()
+        history = np.zeros((EXTRAPOLATED, w.size + 1))
+        for _ in range(max(1, SLICE // (EXTRAPOLATED * (self._parts[1].size + self.n_samples)))):
+            violation = kernels.descend(*self._parts, moved, gradient, bend, model.balance, *penalty, now, history)
+            if violation <= tol:
+                break
+            best = extrapolated(history)
+            if best is None:
+                continue
+            trial = moved.copy()
+            kernels.move_scores(*self._parts, best[:-1] - now, trial)
+            trial[:, 1] += best[-1] - history[-1, -1]
+            energies = [
+                float(gradient @ (v - start)) + model.balance[0] * b + 0.5 * float(at[:, 0] @ at[:, 1] ** 2) + penalty.value(v)
+                for v, b, at in ((now, history[-1, -1], moved), (best[:-1], best[-1], trial))
+            ]
+            if energies[1] < energies[0]:
+                now, moved = best[:-1].copy(), trial
+                history[-1, -1] = best[-1]
+            history[0, -1] = history[-1, -1]
+        return Move(now, moved[:, 1].copy())
+
+
+def extrapolated(history: FloatArray) -> FloatArray | None:
+    """The combination of the last iterates whose combined steps are shortest (Anderson 1965)."""
+    steps = np.diff(history, axis=0)
+    gram = steps @ steps.T
+    size = float(np.trace(gram))
+    if not size > 0.0:
+        return None
+    try:
+        shares = np.linalg.solve(gram + 1e-10 * size * np.eye(len(gram)), np.ones(len(gram)))
+    except np.linalg.LinAlgError:
+        return None
+    best: FloatArray = (shares / shares.sum()) @ history[1:]
+    return best if np.isfinite(best).all() else None
+
+
+class DenseColumns(Columns):
+    """Columns of a dense matrix, widened to float64."""
+
+    def __init__(self, design: DenseDesign, ids: Array) -> None:
+        self.ids = ids
+        self.X = np.asarray(design.X[:, ids], dtype=np.float64)
+        self._gram = np.empty(0), np.empty((0, 0))  # of which second derivatives, and the matrix
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return slopes @ self.X
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return self.X @ w
+
+    @override
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
+        H, gradient = self._weighted_gram(model.bend), self.gradient(model.slopes)
+        total, bend = model.balance
+        mixed = np.zeros(w.size)
+        if bend > 0.0:  # b is minimized over in closed form: b = -(total + <mixed, v - w>) / bend
+            mixed = self.gradient(model.bend)
+            H = H - np.outer(mixed, mixed) / bend
+            gradient = gradient - mixed * (total / bend)
+        now = w.copy()
+        _descend_gram(H, gradient, now, penalty, tol)
+        change = now - w
+        shift = -(total + float(mixed @ change)) / bend if bend > 0.0 else 0.0
+        return Move(now, self.scores(change) + shift)
+
+    def _weighted_gram(self, bend: FloatArray) -> FloatArray:
+        """``X' diag(bend) X``; kept, because a quadratic loss has the same second derivatives everywhere."""
+        if not np.array_equal(bend, self._gram[0]):
+            H = np.zeros((self.ids.size, self.ids.size))
+            with all_threads(self.X.size):
+                for rows in row_blocks(self.X):
+                    scaled = self.X[rows] * np.sqrt(bend[rows])[:, None]
+                    H += scaled.T @ scaled
+            self._gram = bend, H
+        return self._gram[1]
+
+
+def _descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float) -> None:
+    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
+    for _ in range(max(1, SLICE // (EXTRAPOLATED * w.size**2 + 1))):
+        if kernels.descend_gram(H, gradient, *penalty, w, EXTRAPOLATED, tol) <= tol:
+            return
+        _newton_on_support(H, gradient, w, penalty)
+
+
+def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:
+    """A Newton step that ends where the first parameter would change its sign; w and gradient are overwritten."""
+    support = np.flatnonzero(w)
+    if not support.size:
+        return
+    at = w[support]
+    matrix = H[np.ix_(support, support)]
+    diagonal = np.einsum("ii->i", matrix)
+    diagonal += penalty.l2 + JITTER * float(diagonal.mean())
+    try:
+        step = cho_solve(
+            cho_factor(matrix, check_finite=False),
+            -(gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at),
+            check_finite=False,
+        )
+    except LinAlgError:
+        return
+    room = np.full(at.size, np.inf)
+    crossing = step * at < 0.0
+    room[crossing] = -at[crossing] / step[crossing]
+    t = min(1.0, float(room.min()))
+    after = np.where(room <= t, 0.0, at + t * step)
+    w[support] = after
+    gradient += (after - at) @ H[support]
+
+
+def columns_of(design: Design, ids: Array) -> Columns:
+    """Copy some columns of a design."""
+    if isinstance(design, SparseDesign):
+        return SparseColumns(design, ids)
+    assert isinstance(design, DenseDesign)
+    return DenseColumns(design, ids)
+
+
+def column_norms(design: Design, weight: FloatArray) -> FloatArray:
+    """``sqrt(sum_i weight_i x_ij^2)`` for every column."""
+    if isinstance(design, SparseDesign):
+        squares = np.empty(design.shape[1])
+        kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
+        return np.sqrt(squares)
+    assert isinstance(design, DenseDesign)
+    blocks = [(weight[rows], design.X[rows].astype(np.float64)) for rows in row_blocks(design.X)]
+    return np.sqrt(sum(share @ part**2 for share, part in blocks))
