@@ -37,6 +37,7 @@ MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its mod
 MAX_NEWTON = 20  # Newton steps on one working set
 SMALLEST = 100  # parameters of a working set, if there are as many
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
+DAMPING = 0.1  # first second derivative assumed where a loss is linear
 SHORTEST = 1e-10  # step below which a direction is given up
 
 
@@ -197,19 +198,17 @@ class _Problem:
 
     def descend(self, columns: Columns, w: FloatArray, point: Point, tol: float) -> FloatArray:
         """Proximal Newton steps on the working set until its violations are at most ``tol``."""
-        risk, penalty, loss = self.risk, self.penalty, self.risk.loss
-        assert isinstance(loss, SmoothLoss)
+        risk, penalty = self.risk, self.penalty
         scores, slopes = point.scores + point.intercept, point.slopes
         value = self._mean(scores)[0] + penalty.value(w)
-        damping = 0.0
+        damping = DAMPING
         for _ in range(MAX_NEWTON):
             violation = float(penalty.violation(w, columns.gradient(slopes)).max(initial=0.0))
             if risk.fit_intercept:
                 violation = max(violation, abs(float(slopes.sum())))
             if violation <= tol:
                 break
-            bend = np.where(risk.weight > 0.0, loss.curvature(risk.y, scores), 0.0)
-            model = Model(slopes, risk.weight * (bend + damping), risk.fit_intercept)
+            model = Model(slopes, self._bend(scores, slopes, damping), risk.fit_intercept)
             move = columns.minimize(model, w, penalty, max(MODEL_ACCURACY * violation, 0.5 * tol))
             predicted = float(slopes @ move.scores) + penalty.value(move.w) - penalty.value(w)
             t, reached = 1.0, (value, slopes)
@@ -223,8 +222,15 @@ class _Problem:
             else:
                 break
             w, scores, value, slopes = trial_w, scores + t * move.scores, trial, trial_slopes
-            damping = max(10.0 * damping, 1e-3) if t < 0.25 else 0.1 * damping
+            damping *= 10.0 if t < 0.25 else 0.1
         return w
+
+    def _bend(self, scores: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
+        """Weighted second derivatives; ``damping`` in place of zero where a loss is linear but not constant."""
+        loss, weight = self.risk.loss, self.risk.weight
+        assert isinstance(loss, SmoothLoss)
+        bend = np.where(weight > 0.0, loss.curvature(self.risk.y, scores), 0.0)
+        return np.asarray(weight * np.where((bend == 0.0) & (slopes != 0.0), damping, bend))
 
     def _mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Value and slopes of the weighted losses at scores that include the intercept."""
