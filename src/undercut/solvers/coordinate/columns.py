@@ -9,7 +9,7 @@ Sparse columns are visited one at a time while z is kept up to date; dense ones 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -21,7 +21,9 @@ from undercut.maps.design import DenseDesign, SparseDesign, row_blocks
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EXTRAPOLATED = 5  # epochs that an extrapolation combines
+EPOCHS = 3  # of coordinate descent before a Newton step
+CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
+CG_ACCURACY = 0.1  # share of the residual that they may leave
 SLICE = 40_000_000  # entries of X that one call may read: well below a second
 JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
 
@@ -107,46 +109,55 @@ class SparseColumns(Columns):
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
-        moved = np.zeros((self.n_samples, 2))
-        moved[:, 0] = model.bend
-        gradient, bend = self.gradient(model.slopes), np.empty(w.size)
-        kernels.bends(*self._parts, moved, bend)
-        start, now = w, w.copy()
-        history = np.zeros((EXTRAPOLATED, w.size + 1))
-        for _ in range(max(1, SLICE // (EXTRAPOLATED * (self._parts[1].size + self.n_samples)))):
-            violation = kernels.descend(*self._parts, moved, gradient, bend, model.balance, *penalty, now, history)
-            if violation <= tol:
+        trial = _Descent(self._parts, model, self.gradient(model.slopes), penalty, w)
+        for _ in range(max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self._parts[1].size + self.n_samples)))):
+            if trial.descend() <= tol:
                 break
-            best = extrapolated(history)
-            if best is None:
-                continue
-            trial = moved.copy()
-            kernels.move_scores(*self._parts, best[:-1] - now, trial)
-            trial[:, 1] += best[-1] - history[-1, -1]
-            energies = [
-                float(gradient @ (v - start)) + model.balance[0] * b + 0.5 * float(at[:, 0] @ at[:, 1] ** 2) + penalty.value(v)
-                for v, b, at in ((now, history[-1, -1], moved), (best[:-1], best[-1], trial))
-            ]
-            if energies[1] < energies[0]:
-                now, moved = best[:-1].copy(), trial
-                history[-1, -1] = best[-1]
-            history[0, -1] = history[-1, -1]
-        return Move(now, moved[:, 1].copy())
+            trial.newton()
+        return Move(trial.w, trial.moved[:, 1].copy())
 
 
-def extrapolated(history: FloatArray) -> FloatArray | None:
-    """The combination of the last iterates whose combined steps are shortest (Anderson 1965)."""
-    steps = np.diff(history, axis=0)
-    gram = steps @ steps.T
-    size = float(np.trace(gram))
-    if not size > 0.0:
-        return None
-    try:
-        shares = np.linalg.solve(gram + 1e-10 * size * np.eye(len(gram)), np.ones(len(gram)))
-    except np.linalg.LinAlgError:
-        return None
-    best: FloatArray = (shares / shares.sum()) @ history[1:]
-    return best if np.isfinite(best).all() else None
+class _Descent:
+    """Coordinate descent on the model from w on, in turn with Newton steps on the parameters that are not zero."""
+
+    def __init__(self, parts: Any, model: Model, gradient: FloatArray, penalty: Penalty, w: FloatArray) -> None:
+        self.start, self.w, self.b = w, w.copy(), 0.0
+        self.moved = np.zeros((model.slopes.size, 2))  # second derivatives, and z
+        self.moved[:, 0] = model.bend
+        self.penalty = penalty
+        self.balance = model.balance
+        self._parts = parts
+        bend = np.empty(w.size)
+        kernels.bends(*parts, self.moved, bend)
+        self._fixed = (gradient, bend, self.balance, *penalty)
+
+    def descend(self) -> float:
+        """A few epochs; the violation that the last one has met."""
+        self.b, violation = kernels.descend(*self._parts, self.moved, *self._fixed, self.w, self.b, EPOCHS)
+        return float(violation)
+
+    def newton(self) -> None:
+        """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
+        step, change = np.empty(self.w.size + 1), np.empty(len(self.moved))
+        kernels.newton_step(
+            *self._parts, self.moved, *self._fixed, self.w, CG_ACCURACY, CG_STEPS, step, change
+        )
+        w, moved = self.w + step[:-1], self.moved.copy()
+        crossed = w * self.w < 0.0
+        moved[:, 1] += change
+        kernels.move_scores(*self._parts, np.where(crossed, -w, 0.0), moved)
+        w[crossed] = 0.0
+        if self._energy(w, self.b + step[-1], moved) < self._energy(self.w, self.b, self.moved):
+            self.w, self.b, self.moved = w, self.b + float(step[-1]), moved
+            return
+        t = float(np.min(-self.w[crossed] / step[:-1][crossed], initial=1.0))
+        self.w = self.w + t * step[:-1]
+        self.b += t * float(step[-1])
+        self.moved[:, 1] += t * change
+
+    def _energy(self, w: FloatArray, b: float, moved: FloatArray) -> float:
+        linear = float(self._fixed[0] @ (w - self.start)) + self.balance[0] * b
+        return linear + 0.5 * float(moved[:, 0] @ moved[:, 1] ** 2) + self.penalty.value(w)
 
 
 class DenseColumns(Columns):
@@ -196,8 +207,8 @@ class DenseColumns(Columns):
 
 def _descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float) -> None:
     """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
-    for _ in range(max(1, SLICE // (EXTRAPOLATED * w.size**2 + 1))):
-        if kernels.descend_gram(H, gradient, *penalty, w, EXTRAPOLATED, tol) <= tol:
+    for _ in range(max(1, SLICE // (EPOCHS * w.size**2 + 1))):
+        if kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol) <= tol:
             return
         _newton_on_support(H, gradient, w, penalty)
 

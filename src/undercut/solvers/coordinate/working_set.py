@@ -38,6 +38,7 @@ MAX_NEWTON = 20  # Newton steps on one working set
 SMALLEST = 100  # parameters of a working set, if there are as many
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
 DAMPING = 0.1  # first second derivative assumed where a loss is linear
+NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
 SHORTEST = 1e-10  # step below which a direction is given up
 
 
@@ -52,6 +53,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkingSetState:
+    w: FloatArray  # not worse than the solution but for rounding
     solution: FloatArray
     point: Point
     alive: Array  # which parameters may be other than zero at a solution
@@ -100,12 +102,12 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         norms = column_norms(risk.design, risk.weight)
         alive = norms > 0.0
         w = np.where(alive, w0, 0.0)
-        return _Problem(risk, reg, norms).state(w, risk.design.matvec(w), alive, None, Progress(-1))
+        return _Problem(risk, reg, norms).state(w, w, risk.design.matvec(w), alive, None, Progress(-1))
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
         problem = _Problem(risk, reg, state.norms)
-        point, w = state.point, state.solution
+        point, w = state.point, state.w
 
         # 1. A working set that holds every parameter whose optimality condition is violated most.
         violation = np.where(state.alive, problem.penalty.violation(w, point.gradient), 0.0)
@@ -119,25 +121,16 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         w[columns.ids] = part
 
         # 3. The exact objective, and what the new slopes prove.
-        after = problem.state(w, columns.scores(part), state.alive, columns, state.progress)
-        return after if after.progress.objective <= state.progress.objective else _kept(state, after)
+        return problem.state(w, state.solution, columns.scores(part), state.alive, columns, state.progress)
 
     def _working_set(self, state: WorkingSetState, violation: FloatArray) -> Array:
-        support = state.solution != 0.0
+        support = state.w != 0.0
         size = max(SMALLEST, int(self.growth * np.count_nonzero(support)))
         rank = np.where(support, math.inf, np.where(state.alive, np.abs(state.point.gradient), -1.0))
         candidates = np.flatnonzero(rank >= 0.0)
         if candidates.size > size:
             candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
         return np.sort(candidates)
-
-
-def _kept(state: WorkingSetState, after: WorkingSetState) -> WorkingSetState:
-    """The state before a step that rounding has made useless, with the bound and the working set found there."""
-    progress = after.progress
-    bound = tighter(state.progress.lower_bound, progress.lower_bound, state.progress.objective)
-    kept = Progress(progress.step, state.progress.objective, bound, progress.n_evaluations)
-    return WorkingSetState(state.solution, state.point, after.alive, state.norms, after.columns, kept)
 
 
 class _Problem:
@@ -149,7 +142,7 @@ class _Problem:
         self.penalty = Penalty(float(reg.terms.l1), float(reg.terms.l2))
 
     def state(
-        self, w: FloatArray, scores: FloatArray, alive: Array, columns: Columns | None, last: Progress
+        self, w: FloatArray, best: FloatArray, scores: FloatArray, alive: Array, columns: Columns | None, last: Progress
     ) -> WorkingSetState:
         """The state at w with its exact objective, the bound that its slopes prove, and what that screens."""
         risk = self.risk
@@ -158,11 +151,14 @@ class _Problem:
         gradient = risk.design.rmatvec(slopes)
         point = Point(slopes, gradient, scores, at.intercept)
         objective = self.reg.value(w) + at.value
+        if objective <= last.objective:
+            best = w
+        objective = min(objective, last.objective)
         proved, share = self.bound(point, alive, objective)
         lower_bound = tighter(max(last.lower_bound, risk.lower_bound), proved, objective)
         alive = alive & ~self.screened(w, gradient, share, objective - proved)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-        return WorkingSetState(w, point, alive, self.norms, columns, progress)
+        return WorkingSetState(w, best, point, alive, self.norms, columns, progress)
 
     def bound(self, point: Point, alive: Array, objective: float) -> tuple[float, float]:
         """The best bound of ``share slopes``, and that share."""
@@ -216,7 +212,7 @@ class _Problem:
                 trial_w = w + t * (move.w - w) if t < 1.0 else move.w
                 risk_value, trial_slopes = self._mean(scores + t * move.scores)
                 trial = risk_value + penalty.value(trial_w)
-                if trial <= value + SUFFICIENT * t * predicted + 1e-15 * abs(value):
+                if trial <= value + SUFFICIENT * t * predicted + NEGLIGIBLE * abs(value):
                     break
                 t *= 0.5
             else:
