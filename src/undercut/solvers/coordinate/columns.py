@@ -24,7 +24,7 @@ from undercut.types import Array, FloatArray
 EPOCHS = 3  # of coordinate descent before a Newton step
 CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
-SLICE = 40_000_000  # entries of X that one call may read: well below a second
+SLICE = 200_000_000  # entries of X that one call may read: well below a second
 JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
 
 

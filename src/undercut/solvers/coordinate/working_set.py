@@ -37,7 +37,8 @@ MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its mod
 MAX_NEWTON = 20  # Newton steps on one working set
 SMALLEST = 100  # parameters of a working set, if there are as many
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
-DAMPING = 0.1  # first second derivative assumed where a loss is linear
+DAMPING = 0.1  # second derivative per slope, added at first where a loss is linear
+LEAST_DAMPING = 1e-2  # the same after a step that had to be shortened
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
 SHORTEST = 1e-10  # step below which a direction is given up
 
@@ -197,14 +198,17 @@ class _Problem:
         risk, penalty = self.risk, self.penalty
         scores, slopes = point.scores + point.intercept, point.slopes
         value = self._mean(scores)[0] + penalty.value(w)
-        damping = DAMPING
+        damping = 0.0
         for _ in range(MAX_NEWTON):
             violation = float(penalty.violation(w, columns.gradient(slopes)).max(initial=0.0))
             if risk.fit_intercept:
                 violation = max(violation, abs(float(slopes.sum())))
             if violation <= tol:
                 break
-            model = Model(slopes, self._bend(scores, slopes, damping), risk.fit_intercept)
+            bend = self._bend(scores)
+            if damping == 0.0 and ((bend == 0.0) & (slopes != 0.0)).any():
+                damping = DAMPING
+            model = Model(slopes, bend + damping * np.abs(slopes), risk.fit_intercept)
             move = columns.minimize(model, w, penalty, max(MODEL_ACCURACY * violation, 0.5 * tol))
             predicted = float(slopes @ move.scores) + penalty.value(move.w) - penalty.value(w)
             t, reached = 1.0, (value, slopes)
@@ -218,15 +222,14 @@ class _Problem:
             else:
                 break
             w, scores, value, slopes = trial_w, scores + t * move.scores, trial, trial_slopes
-            damping *= 10.0 if t < 0.25 else 0.1
+            damping = max(10.0 * damping, LEAST_DAMPING) if t < 0.5 else 0.1 * damping
         return w
 
-    def _bend(self, scores: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
-        """Weighted second derivatives; ``damping`` in place of zero where a loss is linear but not constant."""
+    def _bend(self, scores: FloatArray) -> FloatArray:
+        """Weighted second derivatives."""
         loss, weight = self.risk.loss, self.risk.weight
         assert isinstance(loss, SmoothLoss)
-        bend = np.where(weight > 0.0, loss.curvature(self.risk.y, scores), 0.0)
-        return np.asarray(weight * np.where((bend == 0.0) & (slopes != 0.0), damping, bend))
+        return np.asarray(weight * np.where(weight > 0.0, loss.curvature(self.risk.y, scores), 0.0))
 
     def _mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
         """Value and slopes of the weighted losses at scores that include the intercept."""
