@@ -139,9 +139,7 @@ class _Descent:
     def newton(self) -> None:
         """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
         step, change = np.empty(self.w.size + 1), np.empty(len(self.moved))
-        kernels.newton_step(
-            *self._parts, self.moved, *self._fixed, self.w, CG_ACCURACY, CG_STEPS, step, change
-        )
+        kernels.newton_step(*self._parts, self.moved, *self._fixed, self.w, CG_ACCURACY, CG_STEPS, step, change)
         w, moved = self.w + step[:-1], self.moved.copy()
         crossed = w * self.w < 0.0
         moved[:, 1] += change

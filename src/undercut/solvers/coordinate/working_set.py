@@ -15,7 +15,7 @@ and the gap says which parameters are zero at every solution (Ndiaye et al. 2017
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -35,12 +35,23 @@ from undercut.types import Array, FloatArray
 ACCURACY = 0.1  # share of the largest violation to which a step reduces those of its working set
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 MAX_NEWTON = 20  # Newton steps on one working set
+FIRST_NEWTON = 2  # the same on a new one
 SMALLEST = 100  # parameters of a working set, if there are as many
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
-DAMPING = 0.1  # second derivative per slope, added at first where a loss is linear
-LEAST_DAMPING = 1e-2  # the same after a step that had to be shortened
+LEAST_DAMPING = 1e-6  # where a loss is linear
+FIRST_DAMPING = 1e-2  # after a step that failed
+SHARES = (1.0, 0.5, 0.25, 0.1)  # of a Newton step that are tried
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
-SHORTEST = 1e-10  # step below which a direction is given up
+
+
+class Iterate(NamedTuple):
+    """The parameters of a working set, and where they lead."""
+
+    w: FloatArray
+    scores: FloatArray  # of the samples, the intercept included
+    value: float  # of the objective
+    slopes: FloatArray
+    damping: float  # second derivative per slope that is added to those of the loss
 
 
 class Point(NamedTuple):
@@ -59,8 +70,9 @@ class WorkingSetState:
     point: Point
     alive: Array  # which parameters may be other than zero at a solution
     norms: FloatArray  # of the columns of X, weighted
-    columns: Columns | None  # the working set
     progress: Progress
+    columns: Columns | None = None  # the working set
+    damping: float = 0.0
 
 
 @final
@@ -103,7 +115,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         norms = column_norms(risk.design, risk.weight)
         alive = norms > 0.0
         w = np.where(alive, w0, 0.0)
-        return _Problem(risk, reg, norms).state(w, w, risk.design.matvec(w), alive, None, Progress(-1))
+        return _Problem(risk, reg, norms).state(w, w, risk.design.matvec(w), alive, Progress(-1))
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -113,16 +125,20 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         # 1. A working set that holds every parameter whose optimality condition is violated most.
         violation = np.where(state.alive, problem.penalty.violation(w, point.gradient), 0.0)
         columns = state.columns
+        n_newton = MAX_NEWTON
         if columns is None or violation.max(initial=0.0) > violation[columns.ids].max(initial=0.0):
             columns = columns_of(risk.design, self._working_set(state, violation))
+            n_newton = FIRST_NEWTON
 
         # 2. Newton steps on it, no more accurate than the other parameters deserve.
-        part = problem.descend(columns, w[columns.ids], point, ACCURACY * float(violation.max(initial=0.0)))
+        start = problem.iterate(w[columns.ids], point.scores + point.intercept, state.damping)
+        end = problem.descend(columns, start, ACCURACY * float(violation.max(initial=0.0)), n_newton)
         w = np.zeros_like(w)
-        w[columns.ids] = part
+        w[columns.ids] = end.w
 
         # 3. The exact objective, and what the new slopes prove.
-        return problem.state(w, state.solution, columns.scores(part), state.alive, columns, state.progress)
+        after = problem.state(w, state.solution, columns.scores(end.w), state.alive, state.progress)
+        return replace(after, columns=columns, damping=end.damping)
 
     def _working_set(self, state: WorkingSetState, violation: FloatArray) -> Array:
         support = state.w != 0.0
@@ -143,7 +159,7 @@ class _Problem:
         self.penalty = Penalty(float(reg.terms.l1), float(reg.terms.l2))
 
     def state(
-        self, w: FloatArray, best: FloatArray, scores: FloatArray, alive: Array, columns: Columns | None, last: Progress
+        self, w: FloatArray, best: FloatArray, scores: FloatArray, alive: Array, last: Progress
     ) -> WorkingSetState:
         """The state at w with its exact objective, the bound that its slopes prove, and what that screens."""
         risk = self.risk
@@ -159,7 +175,7 @@ class _Problem:
         lower_bound = tighter(max(last.lower_bound, risk.lower_bound), proved, objective)
         alive = alive & ~self.screened(w, gradient, share, objective - proved)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-        return WorkingSetState(w, best, point, alive, self.norms, columns, progress)
+        return WorkingSetState(w, best, point, alive, self.norms, progress)
 
     def bound(self, point: Point, alive: Array, objective: float) -> tuple[float, float]:
         """The best bound of ``share slopes``, and that share."""
@@ -193,37 +209,37 @@ class _Problem:
         inside = (np.abs(share * gradient) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
         return np.asarray(inside & (w == 0.0))
 
-    def descend(self, columns: Columns, w: FloatArray, point: Point, tol: float) -> FloatArray:
+    def descend(self, columns: Columns, start: Iterate, tol: float, max_steps: int) -> Iterate:
         """Proximal Newton steps on the working set until its violations are at most ``tol``."""
-        risk, penalty = self.risk, self.penalty
-        scores, slopes = point.scores + point.intercept, point.slopes
-        value = self._mean(scores)[0] + penalty.value(w)
-        damping = 0.0
-        for _ in range(MAX_NEWTON):
-            violation = float(penalty.violation(w, columns.gradient(slopes)).max(initial=0.0))
-            if risk.fit_intercept:
-                violation = max(violation, abs(float(slopes.sum())))
+        at = start
+        for _ in range(max_steps):
+            violation = float(self.penalty.violation(at.w, columns.gradient(at.slopes)).max(initial=0.0))
+            if self.risk.fit_intercept:
+                violation = max(violation, abs(float(at.slopes.sum())))
             if violation <= tol:
                 break
-            bend = self._bend(scores)
-            if damping == 0.0 and ((bend == 0.0) & (slopes != 0.0)).any():
-                damping = DAMPING
-            model = Model(slopes, bend + damping * np.abs(slopes), risk.fit_intercept)
-            move = columns.minimize(model, w, penalty, max(MODEL_ACCURACY * violation, 0.5 * tol))
-            predicted = float(slopes @ move.scores) + penalty.value(move.w) - penalty.value(w)
-            t, reached = 1.0, (value, slopes)
-            while t > SHORTEST:
-                trial_w = w + t * (move.w - w) if t < 1.0 else move.w
-                risk_value, trial_slopes = self._mean(scores + t * move.scores)
-                trial = risk_value + penalty.value(trial_w)
-                if trial <= value + SUFFICIENT * t * predicted + NEGLIGIBLE * abs(value):
-                    break
-                t *= 0.5
-            else:
-                break
-            w, scores, value, slopes = trial_w, scores + t * move.scores, trial, trial_slopes
-            damping = max(10.0 * damping, LEAST_DAMPING) if t < 0.5 else 0.1 * damping
-        return w
+            at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol))
+        return at
+
+    def _newton_step(self, columns: Columns, at: Iterate, tol: float) -> Iterate:
+        """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
+        bend = self._bend(at.scores)
+        flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
+        damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
+        model = Model(at.slopes, bend + damping * np.abs(at.slopes), self.risk.fit_intercept)
+        move = columns.minimize(model, at.w, self.penalty, tol)
+        predicted = float(at.slopes @ move.scores) + self.penalty.value(move.w) - self.penalty.value(at.w)
+        for t in SHARES:
+            w = at.w + t * (move.w - at.w)
+            after = self.iterate(w, at.scores + t * move.scores, 0.1 * damping if t == 1.0 else damping)
+            if after.value <= at.value + SUFFICIENT * t * predicted + NEGLIGIBLE * abs(at.value):
+                return after
+        return at._replace(damping=max(10.0 * damping, FIRST_DAMPING))
+
+    def iterate(self, w: FloatArray, scores: FloatArray, damping: float) -> Iterate:
+        """The iterate with these parameters of the working set and scores, the intercept included."""
+        value, slopes = self._mean(scores)
+        return Iterate(w, scores, value + self.penalty.value(w), slopes, damping)
 
     def _bend(self, scores: FloatArray) -> FloatArray:
         """Weighted second derivatives."""
