@@ -75,8 +75,8 @@ class Columns(Protocol):
     def scores(self, w: FloatArray) -> FloatArray:
         """``X w``."""
 
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
-        """Reduce the violation of the model's optimality to ``tol``, or as far as the time slice allows."""
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
+        """Reduce the violation of the model's optimality to ``tol``, or as far as ``n_rounds`` or the time slice allow."""
 
 
 class SparseColumns(Columns):
@@ -108,12 +108,13 @@ class SparseColumns(Columns):
         return moved[:, 1].copy()
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
         trial = _Descent(self._parts, model, self.gradient(model.slopes), penalty, w)
-        for _ in range(max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self._parts[1].size + self.n_samples)))):
-            if trial.descend() <= tol:
-                break
+        fit = max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self._parts[1].size + self.n_samples)))
+        done = 1
+        while trial.descend() > tol and done < min(fit, n_rounds):
             trial.newton()
+            done += 1
         return Move(trial.w, trial.moved[:, 1].copy())
 
 
@@ -177,7 +178,7 @@ class DenseColumns(Columns):
             return self.X @ w
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float) -> Move:
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
         H, gradient = self._weighted_gram(model.bend), self.gradient(model.slopes)
         total, bend = model.balance
         mixed = np.zeros(w.size)
@@ -186,7 +187,7 @@ class DenseColumns(Columns):
             H = H - np.outer(mixed, mixed) / bend
             gradient = gradient - mixed * (total / bend)
         now = w.copy()
-        _descend_gram(H, gradient, now, penalty, tol)
+        _descend_gram(H, gradient, now, penalty, tol, n_rounds)
         change = now - w
         shift = -(total + float(mixed @ change)) / bend if bend > 0.0 else 0.0
         return Move(now, self.scores(change) + shift)
@@ -203,12 +204,15 @@ class DenseColumns(Columns):
         return self._gram[1]
 
 
-def _descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float) -> None:
+def _descend_gram(
+    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float
+) -> None:
     """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
-    for _ in range(max(1, SLICE // (EPOCHS * w.size**2 + 1))):
-        if kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol) <= tol:
-            return
+    fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
+    done = 1
+    while kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol) > tol and done < min(fit, n_rounds):
         _newton_on_support(H, gradient, w, penalty)
+        done += 1
 
 
 def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:

@@ -36,12 +36,21 @@ ACCURACY = 0.1  # share of the largest violation to which a step reduces those o
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 MAX_NEWTON = 20  # Newton steps on one working set
 FIRST_NEWTON = 2  # the same on a new one
+FIRST_ROUNDS = 1  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
+ADDED = 1000  # violated conditions that are taken up at once, at least
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
 LEAST_DAMPING = 1e-6  # where a loss is linear
 FIRST_DAMPING = 1e-2  # after a step that failed
 SHARES = (1.0, 0.5, 0.25, 0.1)  # of a Newton step that are tried
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
+
+
+class Effort(NamedTuple):
+    """How much to spend on a working set: Newton steps, and rounds of descent on the model of each."""
+
+    n_newton: int
+    n_rounds: float
 
 
 class Iterate(NamedTuple):
@@ -99,7 +108,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         super().check(risk, reg)
         if not isinstance(reg, L1 | ElasticNet) or reg.terms.l1 <= 0.0:
             raise CapabilityError(
-                f"WorkingSet needs L1 or ElasticNet with a positive l1_ratio; got {reg}: use LevelBundle, or Newton for L2"
+                f"WorkingSet needs L1 or ElasticNet with a positive l1_ratio; got {reg}: use LevelBundle or L2"
             )
         if not isinstance(risk, LinearRisk) or not isinstance(risk.design, SparseDesign | DenseDesign):
             raise CapabilityError(
@@ -107,7 +116,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
             )
         if conjugate(risk.loss) is None:
             raise CapabilityError(
-                f"WorkingSet needs a smooth loss with a known conjugate; got {type(risk.loss).__name__}: use LevelBundle"
+                f"WorkingSet needs a smooth loss of this library; got {type(risk.loss).__name__}: use LevelBundle"
             )
 
     @override
@@ -125,14 +134,14 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         # 1. A working set that holds every parameter whose optimality condition is violated most.
         violation = np.where(state.alive, problem.penalty.violation(w, point.gradient), 0.0)
         columns = state.columns
-        n_newton = MAX_NEWTON
+        effort = Effort(MAX_NEWTON, math.inf)
         if columns is None or violation.max(initial=0.0) > violation[columns.ids].max(initial=0.0):
             columns = columns_of(risk.design, self._working_set(state, violation))
-            n_newton = FIRST_NEWTON
+            effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
 
         # 2. Newton steps on it, no more accurate than the other parameters deserve.
         start = problem.iterate(w[columns.ids], point.scores + point.intercept, state.damping)
-        end = problem.descend(columns, start, ACCURACY * float(violation.max(initial=0.0)), n_newton)
+        end = problem.descend(columns, start, ACCURACY * float(violation.max(initial=0.0)), effort)
         w = np.zeros_like(w)
         w[columns.ids] = end.w
 
@@ -141,8 +150,10 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         return replace(after, columns=columns, damping=end.damping)
 
     def _working_set(self, state: WorkingSetState, violation: FloatArray) -> Array:
+        """The parameters that are not zero, and those with the largest slopes."""
         support = state.w != 0.0
-        size = max(SMALLEST, int(self.growth * np.count_nonzero(support)))
+        violated = min(ADDED, int(np.count_nonzero(violation)))
+        size = max(SMALLEST, violated, int(self.growth * np.count_nonzero(support)))
         rank = np.where(support, math.inf, np.where(state.alive, np.abs(state.point.gradient), -1.0))
         candidates = np.flatnonzero(rank >= 0.0)
         if candidates.size > size:
@@ -209,25 +220,25 @@ class _Problem:
         inside = (np.abs(share * gradient) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
         return np.asarray(inside & (w == 0.0))
 
-    def descend(self, columns: Columns, start: Iterate, tol: float, max_steps: int) -> Iterate:
+    def descend(self, columns: Columns, start: Iterate, tol: float, effort: Effort) -> Iterate:
         """Proximal Newton steps on the working set until its violations are at most ``tol``."""
         at = start
-        for _ in range(max_steps):
+        for _ in range(effort.n_newton):
             violation = float(self.penalty.violation(at.w, columns.gradient(at.slopes)).max(initial=0.0))
             if self.risk.fit_intercept:
                 violation = max(violation, abs(float(at.slopes.sum())))
             if violation <= tol:
                 break
-            at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol))
+            at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol), effort.n_rounds)
         return at
 
-    def _newton_step(self, columns: Columns, at: Iterate, tol: float) -> Iterate:
+    def _newton_step(self, columns: Columns, at: Iterate, tol: float, n_rounds: float) -> Iterate:
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         bend = self._bend(at.scores)
         flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         model = Model(at.slopes, bend + damping * np.abs(at.slopes), self.risk.fit_intercept)
-        move = columns.minimize(model, at.w, self.penalty, tol)
+        move = columns.minimize(model, at.w, self.penalty, tol, n_rounds)
         predicted = float(at.slopes @ move.scores) + self.penalty.value(move.w) - self.penalty.value(at.w)
         for t in SHARES:
             w = at.w + t * (move.w - at.w)
