@@ -9,7 +9,7 @@ Sparse columns are visited one at a time while z is kept up to date; dense ones 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -26,6 +26,9 @@ CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
 SLICE = 200_000_000  # entries of X that one call may read: well below a second
 JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
+
+
+Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, rows, values
 
 
 class Penalty(NamedTuple):
@@ -76,7 +79,7 @@ class Columns(Protocol):
         """``X w``."""
 
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
-        """Reduce the violation of the model's optimality to ``tol``, or as far as ``n_rounds`` or the time slice allow."""
+        """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time."""
 
 
 class SparseColumns(Columns):
@@ -121,7 +124,7 @@ class SparseColumns(Columns):
 class _Descent:
     """Coordinate descent on the model from w on, in turn with Newton steps on the parameters that are not zero."""
 
-    def __init__(self, parts: Any, model: Model, gradient: FloatArray, penalty: Penalty, w: FloatArray) -> None:
+    def __init__(self, parts: Parts, model: Model, gradient: FloatArray, penalty: Penalty, w: FloatArray) -> None:
         self.start, self.w, self.b = w, w.copy(), 0.0
         self.moved = np.zeros((model.slopes.size, 2))  # second derivatives, and z
         self.moved[:, 0] = model.bend

@@ -22,7 +22,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, SmoothLoss, Solver
-from undercut.errors import CapabilityError, require
+from undercut.errors import CapabilityError, NonfiniteError, require
 from undercut.maps.design import DenseDesign, SparseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
@@ -34,7 +34,7 @@ from undercut.types import Array, FloatArray
 
 ACCURACY = 0.1  # share of the largest violation to which a step reduces those of its working set
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
-MAX_NEWTON = 20  # Newton steps on one working set
+MAX_NEWTON = 6  # Newton steps on one working set
 FIRST_NEWTON = 2  # the same on a new one
 FIRST_ROUNDS = 1  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -175,6 +175,8 @@ class _Problem:
         """The state at w with its exact objective, the bound that its slopes prove, and what that screens."""
         risk = self.risk
         at = risk.phi.evaluate(scores)
+        if not math.isfinite(at.value):
+            raise NonfiniteError(f"the value of the risk is {at.value}")
         slopes = balanced(at.slopes) if risk.fit_intercept else at.slopes.copy()
         gradient = risk.design.rmatvec(slopes)
         point = Point(slopes, gradient, scores, at.intercept)
