@@ -11,6 +11,8 @@ def column_squares(indptr, indices, data, weight, out):
     """``out_j = sum_i weight_i x_ij^2``."""
     out[:] = 0.0
     for i in range(np.uint64(weight.size)):
+        if weight[i] == 0.0:  # 0 * x^2 is NaN if the square overflows
+            continue
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
             value = np.float64(data[k])
             out[np.uint64(indices[k])] += weight[i] * value * value
@@ -54,7 +56,7 @@ def bends(starts, rows, values, moved, out):
     for j in range(out.size):
         total = 0.0
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-            total += values[k] * values[k] * moved[np.uint64(rows[k]), 0]
+            total += values[k] * moved[np.uint64(rows[k]), 0] * values[k]  # in this order 0 * x^2 is 0
         out[j] = total
 
 

@@ -9,15 +9,17 @@ Sparse columns are visited one at a time while z is kept up to date; dense ones 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
-from undercut._jit import working_set as kernels
+from undercut._jit import csr, working_set as kernels
 from undercut.contracts import Design
-from undercut.maps.design import DenseDesign, SparseDesign, row_blocks
+from undercut.maps.design import DenseDesign, SparseDesign, row_blocks, sum_of_grams
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -96,24 +98,24 @@ class SparseColumns(Columns):
         starts = np.concatenate([[0], np.cumsum(counts)])
         rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
         kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
-        self._parts = (starts, rows, values)
+        self.parts: Parts = (starts, rows, values)
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
         out = np.empty(self.ids.size)
-        kernels.dots(*self._parts, slopes, out)
+        kernels.dots(*self.parts, slopes, out)
         return out
 
     @override
     def scores(self, w: FloatArray) -> FloatArray:
         moved = np.zeros((self.n_samples, 2))
-        kernels.move_scores(*self._parts, w, moved)
+        kernels.move_scores(*self.parts, w, moved)
         return moved[:, 1].copy()
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
-        trial = _Descent(self._parts, model, self.gradient(model.slopes), penalty, w)
-        fit = max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self._parts[1].size + self.n_samples)))
+        trial = _Descent(self.parts, model, self.gradient(model.slopes), penalty, w)
+        fit = max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self.parts[1].size + self.n_samples)))
         done = 1
         while trial.descend() > tol and done < min(fit, n_rounds):
             trial.newton()
@@ -162,27 +164,20 @@ class _Descent:
         return linear + 0.5 * float(moved[:, 0] @ moved[:, 1] ** 2) + self.penalty.value(w)
 
 
-class DenseColumns(Columns):
-    """Columns of a dense matrix, widened to float64."""
+class GramColumns(Columns):
+    """Columns whose Gram matrix is small."""
 
-    def __init__(self, design: DenseDesign, ids: Array) -> None:
-        self.ids = ids
-        self.X = np.asarray(design.X[:, ids], dtype=np.float64)
-        self._gram = np.empty(0), np.empty((0, 0))  # of which second derivatives, and the matrix
+    _gram = np.empty(0), np.empty((0, 0))  # of which second derivatives, and the matrix
 
-    @override
-    def gradient(self, slopes: FloatArray) -> FloatArray:
-        with all_threads(self.X.size):
-            return slopes @ self.X
-
-    @override
-    def scores(self, w: FloatArray) -> FloatArray:
-        with all_threads(self.X.size):
-            return self.X @ w
+    @abstractmethod
+    def gram(self, bend: FloatArray) -> FloatArray:
+        """``X' diag(bend) X``."""
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
-        H, gradient = self._weighted_gram(model.bend), self.gradient(model.slopes)
+        if not np.array_equal(model.bend, self._gram[0]):  # those of a quadratic loss are the same everywhere
+            self._gram = model.bend, self.gram(model.bend)
+        H, gradient = self._gram[1], self.gradient(model.slopes)
         total, bend = model.balance
         mixed = np.zeros(w.size)
         if bend > 0.0:  # b is minimized over in closed form: b = -(total + <mixed, v - w>) / bend
@@ -195,16 +190,52 @@ class DenseColumns(Columns):
         shift = -(total + float(mixed @ change)) / bend if bend > 0.0 else 0.0
         return Move(now, self.scores(change) + shift)
 
-    def _weighted_gram(self, bend: FloatArray) -> FloatArray:
-        """``X' diag(bend) X``; kept, because a quadratic loss has the same second derivatives everywhere."""
-        if not np.array_equal(bend, self._gram[0]):
-            H = np.zeros((self.ids.size, self.ids.size))
-            with all_threads(self.X.size):
-                for rows in row_blocks(self.X):
-                    scaled = self.X[rows] * np.sqrt(bend[rows])[:, None]
-                    H += scaled.T @ scaled
-            self._gram = bend, H
-        return self._gram[1]
+
+class CompactColumns(GramColumns):
+    """A few sparse columns with many entries each."""
+
+    def __init__(self, columns: SparseColumns) -> None:
+        self.ids = columns.ids
+        self._columns = columns
+        starts, rows, values = columns.parts
+        X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
+        self._rows = X.indptr, X.indices, X.data
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._columns.gradient(slopes)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self._columns.scores(w)
+
+    @override
+    def gram(self, bend: FloatArray) -> FloatArray:
+        H = np.empty((self.ids.size, self.ids.size))
+        csr.weighted_gram(*self._rows, bend, H)
+        return H
+
+
+class DenseColumns(GramColumns):
+    """Columns of a dense matrix, widened to float64."""
+
+    def __init__(self, design: DenseDesign, ids: Array) -> None:
+        self.ids = ids
+        self.X = np.asarray(design.X[:, ids], dtype=np.float64)
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return slopes @ self.X
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return self.X @ w
+
+    @override
+    def gram(self, bend: FloatArray) -> FloatArray:
+        return sum_of_grams(self.X, bend)
 
 
 def _descend_gram(
@@ -247,7 +278,8 @@ def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penal
 def columns_of(design: Design, ids: Array) -> Columns:
     """Copy some columns of a design."""
     if isinstance(design, SparseDesign):
-        return SparseColumns(design, ids)
+        columns = SparseColumns(design, ids)
+        return CompactColumns(columns) if ids.size**2 <= columns.parts[1].size else columns
     assert isinstance(design, DenseDesign)
     return DenseColumns(design, ids)
 
@@ -259,5 +291,8 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
-    blocks = [(weight[rows], design.X[rows].astype(np.float64)) for rows in row_blocks(design.X)]
-    return np.sqrt(sum(share @ part**2 for share, part in blocks))
+    squares = np.zeros(design.shape[1])
+    for rows in row_blocks(design.X):
+        used = weight[rows] > 0.0  # 0 * x^2 is NaN if the square overflows
+        squares += weight[rows][used] @ design.X[rows][used].astype(np.float64) ** 2
+    return np.sqrt(squares)
