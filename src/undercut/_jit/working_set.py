@@ -41,9 +41,9 @@ def fill_columns(indptr, indices, data, slot, position, rows, values):
 
 
 @njit(cache=True)
-def dots(starts, rows, values, g, out):
-    """``out_j = <x_j, g>``."""
-    for j in range(out.size):
+def dots(starts, rows, values, active, g, out):
+    """``out_j = <x_j, g>`` for the columns j in ``active``."""
+    for j in active:
         total = 0.0
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
             total += values[k] * g[np.uint64(rows[k])]
@@ -124,82 +124,6 @@ def _balance(moved, total):
     for i in range(moved.shape[0]):
         total += moved[i, 0] * moved[i, 1]
     return total
-
-
-@njit(cache=True)
-def newton_step(starts, rows, values, moved, gradient, bend, balance, l1, l2, w, accuracy, max_steps, step, change):
-    """Conjugate gradients for the Newton step of ``descend``'s model on the parameters that are not zero.
-
-    Writes ``step``, zero where w is, with the change of b behind it, and ``change = X step + b``.  Ends when the
-    preconditioned residual is the share ``accuracy`` of the first one, or after ``max_steps``.
-    """
-    active = np.flatnonzero(w)
-    n, free = active.size, balance[1] > 0.0
-    residual, search, product = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1)
-    scale = np.ones(n + 1)
-    scores = np.empty(moved.shape[0])
-    for i in range(scores.size):
-        scores[i] = moved[i, 0] * moved[i, 1]
-    _products(starts, rows, values, active, scores, residual)
-    for a in range(n):
-        j = active[a]
-        residual[a] = -(residual[a] + gradient[j] + np.copysign(l1, w[j]) + l2 * w[j])
-        scale[a] = 1.0 / max(bend[j] + l2, 1e-300)
-    residual[n] = 0.0
-    if free:
-        residual[n] = -_balance(moved, balance[0])
-        scale[n] = 1.0 / balance[1]
-    step[:] = 0.0
-    change[:] = 0.0
-    solved = np.zeros(n + 1)
-    search[:] = scale * residual
-    size = np.dot(search, residual)
-    first = size
-    for _ in range(max_steps):
-        if size <= accuracy * accuracy * first or size <= 0.0:
-            break
-        scores[:] = search[n]
-        for a in range(n):
-            j = active[a]
-            for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-                scores[np.uint64(rows[k])] += values[k] * search[a]
-        total = 0.0
-        curved = 0.0
-        for i in range(scores.size):
-            turned = moved[i, 0] * scores[i]
-            total += turned
-            curved += turned * scores[i]
-        for a in range(n):
-            curved += l2 * search[a] * search[a]
-        if curved <= 0.0:
-            break
-        t = size / curved
-        for i in range(scores.size):
-            change[i] += t * scores[i]
-            scores[i] *= moved[i, 0]
-        _products(starts, rows, values, active, scores, product)
-        for a in range(n):
-            product[a] += l2 * search[a]
-        product[n] = total if free else 0.0
-        solved += t * search
-        residual -= t * product
-        last = size
-        size = np.dot(scale * residual, residual)
-        search[:] = scale * residual + (size / last) * search
-    for a in range(n):
-        step[active[a]] = solved[a]
-    step[-1] = solved[n]
-
-
-@njit(cache=True)
-def _products(starts, rows, values, active, g, out):
-    """``out_a = <x_j, g>`` for the a-th active column j."""
-    for a in range(active.size):
-        j = active[a]
-        total = 0.0
-        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-            total += values[k] * g[np.uint64(rows[k])]
-        out[a] = total
 
 
 @njit(cache=True)

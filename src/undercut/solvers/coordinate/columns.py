@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from undercut._jit import csr, working_set as kernels
 from undercut.contracts import Design
-from undercut.maps.design import DenseDesign, SparseDesign, row_blocks, sum_of_grams
+from undercut.maps.design import DenseDesign, SparseDesign, sum_of_grams
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -103,7 +103,7 @@ class SparseColumns(Columns):
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
         out = np.empty(self.ids.size)
-        kernels.dots(*self.parts, slopes, out)
+        kernels.dots(*self.parts, np.arange(out.size), slopes, out)
         return out
 
     @override
@@ -144,8 +144,7 @@ class _Descent:
 
     def newton(self) -> None:
         """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
-        step, change = np.empty(self.w.size + 1), np.empty(len(self.moved))
-        kernels.newton_step(*self._parts, self.moved, *self._fixed, self.w, CG_ACCURACY, CG_STEPS, step, change)
+        step, change = self._newton_step()
         w, moved = self.w + step[:-1], self.moved.copy()
         crossed = w * self.w < 0.0
         moved[:, 1] += change
@@ -158,6 +157,50 @@ class _Descent:
         self.w = self.w + t * step[:-1]
         self.b += t * float(step[-1])
         self.moved[:, 1] += t * change
+
+    def _newton_step(self) -> tuple[FloatArray, FloatArray]:
+        """A step of the parameters that are not zero by conjugate gradients, b behind it, and ``X step + b``."""
+        gradient, bend = self._fixed[:2]
+        (total, total_bend), (l1, l2) = self.balance, self.penalty
+        active, d, z = np.flatnonzero(self.w), self.moved[:, 0].copy(), self.moved[:, 1]
+        scale = np.zeros(self.w.size + 1)
+        scale[active] = 1.0 / np.maximum(bend[active] + l2, 1e-300)
+        scale[-1] = 1.0 / total_bend if total_bend > 0.0 else 0.0  # no step without an intercept
+        residual = -self._products(active, d * z)
+        residual[:-1][active] -= (gradient + l1 * np.sign(self.w) + l2 * self.w)[active]
+        residual[-1] -= total
+        step, change = np.zeros(scale.size), np.zeros(d.size)
+        search = scale * residual
+        size = first = float(search @ residual)
+        for _ in range(CG_STEPS):
+            if size <= CG_ACCURACY**2 * first:
+                break
+            scores = self._scores(search)
+            product = self._products(active, d * scores)
+            product[:-1] += l2 * search[:-1]
+            curvature = float(search @ product)
+            if curvature <= 0.0:
+                break
+            t = size / curvature
+            step += t * search
+            change += t * scores
+            residual -= t * product
+            last, size = size, float(residual @ (scale * residual))
+            search = scale * residual + (size / last) * search
+        return step, change
+
+    def _products(self, active: Array, g: FloatArray) -> FloatArray:
+        """``X' g`` for the active columns, zero for the others, and the sum of g."""
+        out = np.zeros(self.w.size + 1)
+        kernels.dots(*self._parts, active, g, out)
+        out[-1] = g.sum()
+        return out
+
+    def _scores(self, step: FloatArray) -> FloatArray:
+        """``X step + b``."""
+        moved = np.zeros_like(self.moved)
+        kernels.move_scores(*self._parts, step[:-1], moved)
+        return np.asarray(moved[:, 1] + step[-1])
 
     def _energy(self, w: FloatArray, b: float, moved: FloatArray) -> float:
         linear = float(self._fixed[0] @ (w - self.start)) + self.balance[0] * b
@@ -221,7 +264,8 @@ class DenseColumns(GramColumns):
 
     def __init__(self, design: DenseDesign, ids: Array) -> None:
         self.ids = ids
-        self.X = np.asarray(design.X[:, ids], dtype=np.float64)
+        every = ids.size == design.shape[1]
+        self.X = np.asarray(design.X if every else design.X[:, ids], dtype=np.float64)
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -291,8 +335,4 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
-    squares = np.zeros(design.shape[1])
-    for rows in row_blocks(design.X):
-        used = weight[rows] > 0.0  # 0 * x^2 is NaN if the square overflows
-        squares += weight[rows][used] @ design.X[rows][used].astype(np.float64) ** 2
-    return np.sqrt(squares)
+    return np.sqrt(np.einsum("i,ij,ij->j", weight, design.X, design.X, dtype=np.float64))
