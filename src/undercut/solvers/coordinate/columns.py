@@ -265,7 +265,7 @@ class DenseColumns(GramColumns):
     def __init__(self, design: DenseDesign, ids: Array) -> None:
         self.ids = ids
         every = ids.size == design.shape[1]
-        self.X = np.asarray(design.X if every else design.X[:, ids], dtype=np.float64)
+        self.X = np.asarray(design.X if every else np.take(design.X, ids, axis=1), dtype=np.float64)
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -335,4 +335,4 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
-    return np.sqrt(np.einsum("i,ij,ij->j", weight, design.X, design.X, dtype=np.float64))
+    return np.asarray(np.sqrt(np.einsum("i,ij,ij->j", weight, design.X, design.X, dtype=np.float64)))

@@ -38,6 +38,7 @@ MAX_NEWTON = 6  # Newton steps on one working set
 FIRST_NEWTON = 2  # the same on a new one
 FIRST_ROUNDS = 1  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
+MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
 ADDED = 1000  # violated conditions that are taken up at once, at least
 SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
 LEAST_DAMPING = 1e-6  # where a loss is linear
@@ -156,7 +157,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         size = max(SMALLEST, violated, int(self.growth * np.count_nonzero(support)))
         rank = np.where(support, math.inf, np.where(state.alive, np.abs(state.point.gradient), -1.0))
         candidates = np.flatnonzero(rank >= 0.0)
-        if candidates.size > size:
+        if candidates.size > MANY * size:
             candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
         return np.sort(candidates)
 
