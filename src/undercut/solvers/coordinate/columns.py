@@ -80,7 +80,7 @@ class Columns(Protocol):
     def scores(self, w: FloatArray) -> FloatArray:
         """``X w``."""
 
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
         """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time."""
 
 
@@ -113,7 +113,7 @@ class SparseColumns(Columns):
         return moved[:, 1].copy()
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
         trial = _Descent(self.parts, model, self.gradient(model.slopes), penalty, w)
         fit = max(1, SLICE // ((EPOCHS + 2 * CG_STEPS) * (self.parts[1].size + self.n_samples)))
         done = 1
@@ -217,7 +217,7 @@ class GramColumns(Columns):
         """``X' diag(bend) X``."""
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float) -> Move:
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
         if not np.array_equal(model.bend, self._gram[0]):  # those of a quadratic loss are the same everywhere
             self._gram = model.bend, self.gram(model.bend)
         H, gradient = self._gram[1], self.gradient(model.slopes)
@@ -283,7 +283,7 @@ class DenseColumns(GramColumns):
 
 
 def _descend_gram(
-    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: float
+    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int
 ) -> None:
     """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
     fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))

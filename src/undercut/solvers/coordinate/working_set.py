@@ -35,6 +35,7 @@ from undercut.types import Array, FloatArray
 ACCURACY = 0.1  # share of the largest violation to which a step reduces those of its working set
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 MAX_NEWTON = 6  # Newton steps on one working set
+MAX_ROUNDS = 30  # of descent on the model of each Newton step
 FIRST_NEWTON = 2  # the same on a new one
 FIRST_ROUNDS = 1  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -51,7 +52,7 @@ class Effort(NamedTuple):
     """How much to spend on a working set: Newton steps, and rounds of descent on the model of each."""
 
     n_newton: int
-    n_rounds: float
+    n_rounds: int
 
 
 class Iterate(NamedTuple):
@@ -135,7 +136,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         # 1. A working set that holds every parameter whose optimality condition is violated most.
         violation = np.where(state.alive, problem.penalty.violation(w, point.gradient), 0.0)
         columns = state.columns
-        effort = Effort(MAX_NEWTON, math.inf)
+        effort = Effort(MAX_NEWTON, MAX_ROUNDS)
         if columns is None or violation.max(initial=0.0) > violation[columns.ids].max(initial=0.0):
             columns = columns_of(risk.design, self._working_set(state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
@@ -235,7 +236,7 @@ class _Problem:
             at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol), effort.n_rounds)
         return at
 
-    def _newton_step(self, columns: Columns, at: Iterate, tol: float, n_rounds: float) -> Iterate:
+    def _newton_step(self, columns: Columns, at: Iterate, tol: float, n_rounds: int) -> Iterate:
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         bend = self._bend(at.scores)
         flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
