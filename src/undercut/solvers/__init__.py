@@ -8,6 +8,7 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
@@ -40,5 +41,6 @@ __all__ = [
     "Race",
     "Stop",
     "Subgradient",
+    "WorkingSet",
     "minimize",
 ]
