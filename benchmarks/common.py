@@ -27,9 +27,9 @@ import scipy.sparse as sp
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
-from undercut import L2, Hinge, LinearRisk, Stop, __version__, minimize
+from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Stop, __version__, minimize
 from undercut.io import load_svmlight
-from undercut.solvers.bundle.bundle import FIRST_CAPACITY
+from undercut.solvers.bundle.planes import FIRST_CAPACITY
 from undercut.solvers.online import OnlineSolver
 
 DATA_VARIABLE = "UNDERCUT_DATA"
@@ -137,7 +137,7 @@ def warm_up() -> None:
     rng = np.random.default_rng(0)
     X = sp.random(400, 60, density=0.5, format="csr", random_state=rng)
     risk = LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Hinge())
-    result = minimize(risk, L2(1e-4), stop=Stop(gap_rel=1e-6))
+    result = minimize(risk, L2(1e-4), LineSearchBundle(), stop=Stop(gap_rel=1e-6))
     assert max(row.n_cuts for row in result.trace) > FIRST_CAPACITY
 
 

@@ -58,7 +58,7 @@ MB = 2.0**20
 
 
 def solve(X: sp.csr_matrix, y: np.ndarray, lam: float, max_planes: int | None = None) -> Result:
-    solver = "auto" if max_planes is None else LineSearchBundle(max_planes=max_planes)
+    solver = LineSearchBundle(max_planes=max_planes)
     return minimize(LinearRisk(X, y, Hinge()), L2(lam), solver, stop=Stop(gap_rel=GAP, max_seconds=300.0))
 
 

@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import minmax_scale
 
 from common import SETS, DataMissing, Table, load, print_machine, warm_up
-from undercut import L2, Hinge, LinearRisk, Stop, minimize
+from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Stop, minimize
 from undercut.solvers.bundle import master
 from undercut.solvers.bundle.master import Master
 
@@ -190,7 +190,7 @@ def record(name: str, X: object, y: np.ndarray, lam: float, every: int) -> Run:
     risk, reg = LinearRisk(X, y, Hinge()), L2(lam)
     with Recorder(every) as recorder:
         began = time.perf_counter()
-        result = minimize(risk, reg, stop=Stop(gap_rel=1e-3))
+        result = minimize(risk, reg, LineSearchBundle(), stop=Stop(gap_rel=1e-3))
         seconds = time.perf_counter() - began
     return Run(name, result.n_steps, seconds, recorder)
 

@@ -36,7 +36,7 @@ from undercut.contracts import Evaluation, Solver
 from undercut.io import OcrWords, load_ocr
 from undercut.risks import CRF, M3N, ChainLoss
 from undercut.solvers import ClassicBundle
-from undercut.types import Callback
+from undercut.trace import Callback
 
 N_PLANES, MAX_EVALUATIONS = 200, 3000
 RIVALS_AT = (0, 3, 6)  # of the lambdas

@@ -20,6 +20,7 @@ from undercut.errors import DataError
 from undercut.types import FloatArray
 
 Certificate = Literal["global", "local", "none"]
+TEXTS = ("certificate", "solver")  # the fields of a row that are no numbers
 BOUND_NAMES: dict[str, str] = {"global": "lower bound", "local": "model minimum", "none": "no bound"}
 
 
@@ -70,6 +71,7 @@ class Progress:
     n_null2: int = 0  # those whose plane had to be replaced (Do and Artières 2012, Alg. 6)
     seconds: float = 0.0
     certificate: Certificate = "global"
+    solver: str = ""  # who made the step
 
     @property
     def gap(self) -> float:
@@ -141,11 +143,13 @@ def read_trace(path: str | Path) -> list[Progress]:
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
-                row: dict[str, Any] = json.loads(line)
+                row: dict[str, Any] = {"solver": ""} | json.loads(line)  # older traces do not name it
                 known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
                 if known["certificate"] not in BOUND_NAMES:
                     raise ValueError(f"the certificate is one of {', '.join(BOUND_NAMES)}")
-                if not all(type(known[name]) in (int, float) for name in names if name != "certificate"):
+                if not isinstance(known["solver"], str):
+                    raise ValueError("the solver is a name")
+                if not all(type(known[name]) in (int, float) for name in names if name not in TEXTS):
                     raise ValueError("every other field is a number or null")
                 trace.append(Progress(**known))
             except (ValueError, KeyError, TypeError) as error:

@@ -90,7 +90,7 @@ class CertifiedEstimator(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, Loss],
         "lam": [Interval(Real, 0.0, None, closed="neither")],
-        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "solver": [StrOptions({"auto", "deterministic", *SOLVERS}), Solver],
         "fit_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "gap_rel": [Interval(Real, 0.0, None, closed="left")],
@@ -110,7 +110,8 @@ class CertifiedEstimator(BaseEstimator):
         """What solves the problems of one fit."""
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
-        return Minimizer(self.solver, stop, self.verbose, frozenset({Status.CONVERGED}))
+        solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}))
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
         """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""

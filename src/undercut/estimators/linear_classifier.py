@@ -62,7 +62,9 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         Start from the last fit's coefficients.
     verbose : 0 or 1
         Whether to show objective, bound and gap of fits longer than a second.
-    random_state : ignored; every batch solver is deterministic.
+    random_state : int, RandomState or None
+        With a number ``solver="auto"`` compares solvers by counts of passes instead of the clock, so that fits can be
+        repeated exactly.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
@@ -17,6 +18,7 @@ from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
 
 __all__ = [
@@ -36,7 +38,9 @@ __all__ = [
     "PairDescent",
     "ProgressiveHedging",
     "ProximalBundle",
+    "Race",
     "Stop",
     "Subgradient",
+    "WorkingSet",
     "minimize",
 ]

@@ -1,28 +1,45 @@
 """Which solver ``"auto"`` takes: one table for ``minimize`` and for every estimator.
 
-The first row whose condition holds decides.  A new solver joins as a row, above the rows it improves on.
+The first row whose condition holds decides.  A new solver joins as a row, above the rows it improves on.  Where no rule
+tells beforehand which solver is faster, the row is a race, most promising candidate first; ``"deterministic"`` takes
+the same table with races decided by counts of passes instead of the clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-from undercut.contracts import LineRisk, MinorizedRisk, QuadraticRegularizer, Regularizer, Risk, SmoothRisk, Solver
-from undercut.errors import require
+from undercut.contracts import (
+    LineRisk,
+    MinorizedRisk,
+    PiecewiseLinearLoss,
+    QuadraticRegularizer,
+    Regularizer,
+    Risk,
+    SmoothRisk,
+    Solver,
+)
+from undercut.errors import CapabilityError, require
+from undercut.maps.csr import SparseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, SmoothChainLoss
+from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, SmoothChainLoss
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 
+WIDE = 0.1  # features per sample
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -57,6 +74,12 @@ TABLE = (
         "its steps are products with the whole matrix, which a device does best",
     ),
     Row(
+        "L1 or elastic net, smooth loss, X in main memory",
+        lambda risk, reg: _accepts(WorkingSet(), risk, reg),
+        lambda risk: WorkingSet(),
+        "only the parameters that are not zero, or may become so, cost anything",
+    ),
+    Row(
         "the regularizer is not quadratic",
         lambda risk, reg: not isinstance(reg, QuadraticRegularizer),
         lambda risk: LevelBundle(),
@@ -87,6 +110,24 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
+        "several classes, margin loss, sparse X",
+        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide_dual(risk, reg),
+        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "a plane has an entry for every feature and class, a dual step for those of one sample",
+    ),
+    Row(
+        "kinked loss, sparse X with many features",
+        lambda risk, reg: _has_kinks(risk) and _is_wide_dual(risk, reg),
+        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "dual coordinate descent never multiplies by planes; the bundle is faster where lambda is large",
+    ),
+    Row(
+        "kinked loss, sparse X",
+        lambda risk, reg: _has_kinks(risk) and _is_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
+        lambda risk: Race(candidates=(LineSearchBundle(), DualCoordinate())),
+        "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
+    ),
+    Row(
         f"the risk is smooth and has at most {NEWTON_PARAMS} parameters",
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
@@ -114,13 +155,42 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
         return solver
     if solver in SOLVERS:
         return SOLVERS[solver]()
-    require(solver == "auto", f"`solver` must be 'auto', {', '.join(map(repr, SOLVERS))}, or a Solver", solver)
-    return next(row.solver(risk) for row in TABLE if row.holds(risk, reg))
+    names = ("auto", "deterministic", *SOLVERS)
+    require(solver in names, f"`solver` must be {', '.join(map(repr, names))}, or a Solver", solver)
+    chosen = next(row.solver(risk) for row in TABLE if row.holds(risk, reg))
+    if isinstance(chosen, Race) and solver == "deterministic":
+        return replace(chosen, deterministic=True)
+    return chosen
 
 
 def chain_planes(n_params: int) -> int:
     """As many planes as fit into 128 MB, within limits."""
     return min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+
+
+def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
+    try:
+        solver.check(risk, reg)
+    except CapabilityError:
+        return False
+    return True
+
+
+def _has_kinks(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
+
+
+def _is_sparse(risk: Risk) -> bool:
+    X = risk.features if isinstance(risk, MulticlassRisk) else getattr(risk, "design", None)
+    return isinstance(X, SparseDesign)
+
+
+def _is_wide_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
+    if not _is_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
+        return False
+    n_samples, n_features = (risk.features if isinstance(risk, MulticlassRisk) else risk.design).shape  # type: ignore[attr-defined]
+    return bool(n_features >= WIDE * n_samples)
 
 
 def _is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:

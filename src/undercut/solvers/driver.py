@@ -157,7 +157,13 @@ class _Run:
         return self._result(state, w0, status, detail)
 
     def _timed(self, state: State) -> Progress:
-        return replace(state.progress, seconds=time.perf_counter() - self._began, certificate=self.certificate)
+        progress = state.progress
+        return replace(
+            progress,
+            seconds=time.perf_counter() - self._began,
+            certificate=self.certificate,
+            solver=progress.solver or type(self.solver).__name__,
+        )
 
     def _record(self, state: State) -> Status | None:
         """Add a row to the trace, tell the callbacks, and say whether to stop."""

@@ -14,6 +14,7 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.lbfgs import Lbfgs
@@ -50,6 +51,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ConvexConcave,
     Subgradient,
     DualCoordinate,
+    WorkingSet,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

@@ -1,6 +1,6 @@
-"""The conjugates of the pointwise losses, in the one form that dual coordinate descent needs.
+"""Fenchel conjugates ``l*(v) = sup_s v s - l(y, s)`` of the pointwise losses, infinite outside an interval around 0.
 
-With u minus a slope of the loss, ``low <= u <= high``,
+Most have one form, which dual coordinate descent needs.  With u minus a slope of the loss, ``low <= u <= high``,
 
     l*(-u)  =  -target u + zone |u| + ridge/2 u^2          or  |u| log |u| + (1 - |u|) log(1 - |u|)   (logistic)
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import xlogy
 
 from undercut import losses
-from undercut.contracts import Loss
+from undercut.contracts import Loss, SmoothLoss
 from undercut.types import FloatArray
 
 
@@ -28,6 +29,22 @@ class Conjugate:
     ridge: float = 0.0
     zone: float = 0.0
     logistic: bool = False
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """``l*(-u)`` for a u of shape (n_samples,)."""
+        if self.logistic:
+            share = np.abs(u)
+            values = xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)
+        else:
+            values = u * (0.5 * self.ridge * u - self.target) + self.zone * np.abs(u)
+        return np.where((self.low <= u) & (u <= self.high), values, np.inf)
+
+    @property
+    def smoothness(self) -> float:
+        """The largest second derivative of the loss."""
+        if self.logistic:
+            return 0.25
+        return 1.0 / self.ridge if self.ridge > 0.0 else np.inf
 
 
 def _margin(y: FloatArray, limit: float, **rest: Any) -> Conjugate:
@@ -66,3 +83,37 @@ def has_conjugate(loss: Any) -> bool:
 def conjugate_of(loss: Loss, y: FloatArray) -> Conjugate:
     """The conjugate of a loss at every target."""
     return _KNOWN[type(loss)](loss, y)
+
+
+class SmoothConjugate(NamedTuple):
+    """The conjugate of one smooth loss, and the largest second derivative of the loss."""
+
+    values: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v), of targets and slopes v
+    smoothness: float
+
+
+def _exponential(y: FloatArray, v: FloatArray) -> FloatArray:
+    share = -y * v
+    inside = share >= 0.0
+    share = np.where(inside, share, 0.0)
+    return np.where(inside, xlogy(share, share) - share, np.inf)
+
+
+def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
+    return _exponential(-np.ones_like(y), y + v)
+
+
+_UNBOUNDED: dict[type[Loss], SmoothConjugate] = {
+    losses.Exponential: SmoothConjugate(_exponential, np.inf),
+    losses.Poisson: SmoothConjugate(_poisson, np.inf),
+}
+
+
+def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
+    """The conjugate of a smooth loss of this library, ``None`` for any other."""
+    if not isinstance(loss, SmoothLoss) or not (has_conjugate(loss) or type(loss) in _UNBOUNDED):
+        return None
+    if type(loss) in _UNBOUNDED:
+        return _UNBOUNDED[type(loss)]
+    smoothness = conjugate_of(loss, np.ones(1)).smoothness
+    return SmoothConjugate(lambda y, v: conjugate_of(loss, y).values(-v), smoothness)

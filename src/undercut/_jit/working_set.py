@@ -1,0 +1,150 @@
+"""Coordinate descent on a few columns of X: extraction of columns, epochs on a quadratic model, Gram matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undercut._jit.compile import njit
+
+
+@njit(cache=True)
+def column_squares(indptr, indices, data, weight, out):
+    """``out_j = sum_i weight_i x_ij^2``."""
+    out[:] = 0.0
+    for i in range(np.uint64(weight.size)):
+        if weight[i] == 0.0:  # 0 * x^2 is NaN if the square overflows
+            continue
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            value = np.float64(data[k])
+            out[np.uint64(indices[k])] += weight[i] * value * value
+
+
+@njit(cache=True)
+def count_entries(indices, slot, counts):
+    """Add the entries of the columns with a slot to the counts of their slots; slot -1: column not wanted."""
+    for k in range(np.uint64(indices.size)):
+        at = slot[np.uint64(indices[k])]
+        if at >= 0:
+            counts[at] += 1
+
+
+@njit(cache=True)
+def fill_columns(indptr, indices, data, slot, position, rows, values):
+    """Copy the columns with a slot; ``position`` holds where the next entry of each goes, and is overwritten."""
+    for i in range(np.uint64(indptr.size - 1)):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            at = slot[np.uint64(indices[k])]
+            if at >= 0:
+                to = position[at]
+                rows[to] = i
+                values[to] = data[k]
+                position[at] = to + 1
+
+
+@njit(cache=True)
+def dots(starts, rows, values, active, g, out):
+    """``out_j = <x_j, g>`` for the columns j in ``active``."""
+    for j in active:
+        total = 0.0
+        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+            total += values[k] * g[np.uint64(rows[k])]
+        out[j] = total
+
+
+@njit(cache=True)
+def bends(starts, rows, values, moved, out):
+    """``out_j = sum_i d_i x_ij^2`` with ``d = moved[:, 0]``."""
+    for j in range(out.size):
+        total = 0.0
+        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+            total += values[k] * moved[np.uint64(rows[k]), 0] * values[k]  # in this order 0 * x^2 is 0
+        out[j] = total
+
+
+@njit(cache=True)
+def move_scores(starts, rows, values, change, moved):
+    """Add ``sum_j change_j x_j`` to ``moved[:, 1]``."""
+    for j in range(change.size):
+        delta = change[j]
+        if delta != 0.0:
+            for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+                moved[np.uint64(rows[k]), 1] += values[k] * delta
+
+
+@njit(cache=True, inline="always")
+def _minimizer(w, gradient, bend, l1, l2):
+    """The minimizer of ``gradient (v - w) + bend/2 (v - w)^2 + l1 |v| + l2/2 v^2``."""
+    total = bend + l2
+    if total <= 0.0:
+        return 0.0 if abs(gradient) <= l1 else w
+    force = bend * w - gradient
+    if force > l1:
+        return (force - l1) / total
+    if force < -l1:
+        return (force + l1) / total
+    return 0.0
+
+
+@njit(cache=True)
+def descend(starts, rows, values, moved, gradient, bend, balance, l1, l2, w, b, n_epochs):
+    """Epochs on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
+
+    ``moved``: D and z in two columns, z overwritten like w; ``gradient``: ``X' u``; ``bend``: the diagonal of
+    ``X' D X``; ``balance``: (sum u, sum D) with a free intercept b, else (0, 0).  The first epoch visits every
+    parameter, the others those it has left unequal to zero.  Returns b and the largest violation of the last epoch.
+    """
+    violation = 0.0
+    active = np.arange(w.size)
+    for epoch in range(n_epochs):
+        violation = 0.0
+        if epoch == 1:
+            active = np.flatnonzero(w)
+        for j in active:
+            slope = gradient[j]
+            for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+                i = np.uint64(rows[k])
+                slope += values[k] * moved[i, 0] * moved[i, 1]
+            best = _minimizer(w[j], slope, bend[j], l1, l2)
+            delta = best - w[j]
+            if delta != 0.0:
+                violation = max(violation, abs(delta) * (bend[j] + l2))
+                w[j] = best
+                for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+                    moved[np.uint64(rows[k]), 1] += values[k] * delta
+        if balance[1] > 0.0:
+            shift = -_balance(moved, balance[0]) / balance[1]
+            b += shift
+            for i in range(moved.shape[0]):
+                moved[i, 1] += shift
+    return b, violation
+
+
+@njit(cache=True)
+def _balance(moved, total):
+    """``total + sum_i d_i z_i``."""
+    for i in range(moved.shape[0]):
+        total += moved[i, 0] * moved[i, 1]
+    return total
+
+
+@njit(cache=True)
+def descend_gram(H, gradient, l1, l2, w, n_epochs, tol):
+    """Epochs on ``<gradient, v - w> + 1/2 (v - w)' H (v - w) + reg(v)``; w and its gradient are overwritten.
+
+    Ends after ``n_epochs``, or when the largest violation of an epoch, which it returns, is at most ``tol``.
+    """
+    violation = 0.0
+    for _ in range(n_epochs):
+        violation = 0.0
+        for j in range(w.size):
+            best = _minimizer(w[j], gradient[j], H[j, j], l1, l2)
+            delta = best - w[j]
+            if delta != 0.0:
+                violation = max(violation, abs(delta) * (H[j, j] + l2))
+                w[j] = best
+                row = H[j]
+                for m in range(w.size):
+                    gradient[m] += row[m] * delta
+        if violation <= tol:
+            break
+    return violation

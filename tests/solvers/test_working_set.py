@@ -1,0 +1,224 @@
+"""Working sets for L1 and the elastic net."""
+
+from __future__ import annotations
+
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings, strategies as st
+from tests.catalogue import LOSSES, SMOOTH, Problem
+
+from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Squared, Status, Stop, minimize
+from undercut.errors import CapabilityError, ParameterError
+from undercut.solvers import LevelBundle, WorkingSet
+from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.working_set import balanced
+
+EXACT = Stop(gap_rel=1e-8, max_steps=200)
+REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}
+smooth = pytest.mark.parametrize("loss", SMOOTH)
+regs = pytest.mark.parametrize("reg", REGS.values(), ids=REGS)
+
+
+def clarabel(problem, reg):
+    """The optimum according to a conic solver."""
+    w, b = cp.Variable(problem.d), cp.Variable()
+    losses = problem.case.atom(problem.y, problem.X @ w + (b if problem.fit_intercept else 0.0))
+    penalty = reg.terms.l1 * cp.norm1(w) + 0.5 * reg.terms.l2 * cp.sum_squares(w)
+    program = cp.Problem(cp.Minimize(penalty + problem._shares() @ losses))
+    program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return float(program.value)
+
+
+def problem_of(loss, n, d, seed):
+    """A random problem with correlated features."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
+    return X, LOSSES[loss].draw_targets(rng, n)
+
+
+@regs
+@smooth
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_bounds_bracket_the_optimum_of_a_conic_solver(loss, reg, sparse, fit_intercept):
+    problem = Problem(loss, fit_intercept=fit_intercept, weighted=True)
+    result = minimize(problem.risk(sparse=sparse), reg, WorkingSet(), stop=EXACT)
+    optimum = clarabel(problem, reg)
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= optimum * (1.0 + 1e-7)
+    assert result.objective == pytest.approx(optimum, rel=1e-6)
+
+
+@smooth
+@pytest.mark.parametrize("reg", [L1(1e-3), ElasticNet(1e-3, l1_ratio=0.9)], ids=["l1", "elastic_net"])
+def test_every_bound_lies_below_the_best_objective_and_none_decreases(loss, reg):
+    X, y = problem_of(loss, 60, 150, seed=3)
+    result = minimize(LinearRisk(X, y, LOSSES[loss].loss, fit_intercept=True), reg, WorkingSet(), stop=EXACT)
+    bounds = [row.lower_bound for row in result.trace]
+    objectives = [row.objective for row in result.trace]
+    assert result.status is Status.CONVERGED
+    assert bounds == sorted(bounds)
+    assert max(bounds) <= result.objective
+    assert objectives == sorted(objectives, reverse=True)
+
+
+@smooth
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_large_lambda_is_optimal_at_zero_without_a_step(loss, fit_intercept):
+    X, y = problem_of(loss, 40, 10, seed=1)
+    risk = LinearRisk(X, y, LOSSES[loss].loss, fit_intercept=fit_intercept)
+    lam_max = float(np.abs(risk.cut(np.zeros(10)).a).max())
+    result = minimize(risk, L1(1.01 * lam_max), WorkingSet(), stop=EXACT)
+    assert result.n_steps == 0
+    assert not result.w.any()
+    assert minimize(risk, L1(0.99 * lam_max), WorkingSet(), stop=EXACT).w.any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(SMOOTH),
+    st.sampled_from(["l1", "elastic_net"]),
+    st.integers(1, 30),
+    st.integers(1, 20),
+    st.integers(-9, 3),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 10_000),
+)
+def test_any_small_problem_has_a_valid_bound_at_any_lambda(loss, reg, n, d, exponent, sparse, fit_intercept, seed):
+    X, y = problem_of(loss, n, d, seed)
+    X[:, 0] = 1.0
+    X[:, -1] = 0.0 if seed % 3 else X[:, 0]
+    weight = np.random.default_rng(seed).integers(0, 3, n) + (np.arange(n) == 0)
+    risk = LinearRisk(sp.csr_matrix(X) if sparse else X, y, LOSSES[loss].loss, weight, fit_intercept=fit_intercept)
+    penalty = L1(10.0**exponent) if reg == "l1" else ElasticNet(10.0**exponent, l1_ratio=0.5)
+    result = minimize(risk, penalty, WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=50, max_seconds=1.0))
+    other = minimize(risk, penalty, LevelBundle(), stop=Stop(gap_rel=1e-3, max_steps=10))
+    scale = abs(result.objective) + 1e-9
+    assert result.lower_bound <= other.objective + 1e-9 * scale
+    assert other.lower_bound <= result.objective + 1e-9 * scale
+    assert result.objective == pytest.approx(penalty.value(result.w) + risk.value(result.w), rel=1e-12)
+
+
+@pytest.mark.parametrize("lam", [1e-9, 1e-6, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "huber"])
+def test_a_small_problem_is_certified_at_any_lambda(loss, lam):
+    X, y = problem_of(loss, 100, 20, seed=5)
+    result = minimize(LinearRisk(X, y, LOSSES[loss].loss), L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6))
+    assert result.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kinks_of_the_data_do_not_matter(sparse):
+    """Duplicate, constant and zero columns, and samples without weight, even where their losses would overflow."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 8))
+    X = np.hstack([X, X, np.ones((50, 1)), np.zeros((50, 1))])
+    y = np.sign(X[:, 0] + 0.3)
+    weight = np.ones(50)
+    weight[:5] = 0.0
+    X[:5] *= 1e200
+    risk = LinearRisk(sp.csr_array(X) if sparse else X, y, Logistic(), weight, fit_intercept=True)
+    alone = LinearRisk(X[5:, [*range(8), 16]], y[5:], Logistic(), fit_intercept=True)
+    result = minimize(risk, L1(0.01), WorkingSet(), stop=EXACT)
+    assert result.status is Status.CONVERGED
+    assert result.w[-1] == 0.0
+    assert result.objective == pytest.approx(minimize(alone, L1(0.01), WorkingSet(), stop=EXACT).objective, rel=1e-7)
+
+
+def test_one_class_needs_no_features():
+    X, _ = problem_of("logistic", 20, 5, seed=0)
+    result = minimize(LinearRisk(X, np.ones(20), Logistic(), fit_intercept=True), L1(0.1), WorkingSet())
+    assert not result.w.any()
+    assert result.lower_bound <= result.objective < 1e-6
+
+
+def test_agrees_with_the_lasso_of_scikit_learn_on_wide_sparse_data():
+    from sklearn.linear_model import Lasso
+
+    rng = np.random.default_rng(0)
+    X = sp.random_array((200, 3000), density=0.02, rng=rng, format="csr")
+    y = X[:, :10].sum(axis=1) + 0.1 * rng.standard_normal(200)
+    risk = LinearRisk(X, y, Squared())
+    lam = float(np.abs(risk.cut(np.zeros(3000)).a).max()) / 50.0
+    result = minimize(risk, L1(lam), WorkingSet(), stop=EXACT)
+    peer = Lasso(alpha=lam, fit_intercept=False, tol=1e-10, max_iter=100_000).fit(sp.csc_matrix(X), y)
+    assert result.status is Status.CONVERGED
+    np.testing.assert_allclose(result.w, peer.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_any_float_and_index_width_is_read(dtype, index):
+    X, y = problem_of("logistic", 60, 30, seed=2)
+    narrow = X.astype(np.float32).astype(dtype)
+    S = sp.csr_matrix(narrow)
+    S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
+    results = [minimize(LinearRisk(A, y, Logistic()), L1(0.01), WorkingSet(), stop=EXACT) for A in (narrow, S)]
+    assert all(result.status is Status.CONVERGED for result in results)
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-7)
+
+
+def test_a_warm_start_at_the_solution_needs_no_step():
+    X, y = problem_of("squared", 60, 100, seed=4)
+    risk = LinearRisk(X, y, Squared())
+    first = minimize(risk, L1(0.05), WorkingSet(), stop=Stop(gap_rel=1e-10))
+    assert minimize(risk, L1(0.05), WorkingSet(), w0=first.w, stop=EXACT).n_steps == 0
+
+
+def test_screened_parameters_are_zero_at_the_solution():
+    X, y = problem_of("squared", 60, 100, seed=6)
+    risk, reg, solver = LinearRisk(X, y, Squared()), L1(0.2), WorkingSet()
+    solution = minimize(risk, reg, LevelBundle(), stop=Stop(gap_rel=1e-7, max_seconds=20.0)).w
+    state = solver.init(risk, reg, np.zeros(100))
+    for _ in range(4):
+        state = solver.step(risk, reg, state)
+    assert not state.alive.all()
+    assert np.abs(solution[~state.alive]).max() <= 1e-6
+
+
+@smooth
+def test_a_conjugate_is_the_largest_difference(loss):
+    """``l*(v) = sup_s v s - l(s)``, by a grid; infinite beyond the slopes of the loss."""
+    case = LOSSES[loss]
+    known = smooth_conjugate(case.loss)
+    y = case.draw_targets(np.random.default_rng(0), 6)
+    s = np.linspace(-6.0, 6.0, 200_001)
+    for target in y:
+        column = np.full_like(s, target)
+        values, slopes = case.loss.value_slope(column, s)
+        for v in slopes[20_000:180_000:20_000]:
+            exact = float(known.values(np.array([target]), np.array([v]))[0])
+            assert exact == pytest.approx(float((v * s - values).max()), abs=1e-6)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20))
+def test_balanced_slopes_sum_to_zero_and_only_shrink(slopes):
+    slopes = np.array(slopes)
+    result = balanced(slopes)
+    assert abs(math.fsum(result)) <= 1e-12 * np.abs(slopes).sum()
+    assert (np.abs(result) <= np.abs(slopes)).all()
+    assert (result * slopes >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("risk", "reg", "rule"),
+    [
+        (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Logistic()), L2(1.0), "positive l1_ratio"),
+        (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Logistic()), ElasticNet(1.0, l1_ratio=0.0), "positive l1_ratio"),
+        (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge()), L1(1.0), "smooth loss"),
+        (FunctionRisk(lambda w: (0.0, w), 2, lower_bound=0.0), L1(1.0), "LinearRisk"),
+    ],
+)
+def test_other_problems_are_refused(risk, reg, rule):
+    with pytest.raises(CapabilityError, match=rule):
+        minimize(risk, reg, WorkingSet())
+
+
+def test_a_working_set_must_grow():
+    with pytest.raises(ParameterError, match="growth"):
+        WorkingSet(growth=1.0)
