@@ -3,9 +3,9 @@
 Numba raises at decoration, which happens at import, if it finds no folder for compiled code: the package belongs to
 another user and there is no home folder.  Such functions are then compiled anew in every process, with one warning.
 
-What a first fit waits for is the number of compiled functions more than their length.  So a helper with one caller is
-inlined (``inline="always"``), integer constants are passed on as ``np.int64(0)``, since Numba compiles a called function
-once more for the literal 0, and kernels use no sort of NumPy's and no arithmetic with whole arrays.
+The time of a first fit depends on the number of compiled functions more than on their length.  So a helper with one
+caller is inlined (``inline="always"``); integer constants are passed on as ``np.int64(0)``, because Numba compiles the
+called function once more for the literal 0; NumPy's sorts and arithmetic with whole arrays are avoided where loops do.
 """
 
 from __future__ import annotations
