@@ -13,7 +13,8 @@ within the same gap of our lower bound (or, where we end without a certificate, 
 stopped there, so each runs from scratch with growing numbers of iterations, and its time is that of the cheapest run
 that arrives.  Each has ten times our time, less where that is more than ``--seconds`` (but at least 1.5 times our
 time), and not more than the best peer before it.  Times are medians of five runs, of three from 0.5 s on, single from
-3 s on; ours include building the risk but not compilation.  Ratio: the best peer's time over ours.
+3 s on; ours include building the risk but not compilation.  Ratio: the best peer's time over ours; a job is open where
+neither we nor a peer arrives in time.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ SECONDS, QUICK_SECONDS = 10.0, 5.0  # for one run of ours
 MINUTES, QUICK_MINUTES = 120.0, 10.0  # for all jobs; those that are left are named
 LEAST_PATIENCE = 1.5
 WON, EVEN = 1.25, 0.8
+VERDICTS = ("won", "even", "lost", "open", "no peer")
 WARM_UP_SECONDS = 1.0
 
 
@@ -70,10 +72,14 @@ class Outcome:
     def verdict(self) -> str:
         if self.ratio is None:
             return "no peer"
-        return "won" if self.ratio > WON else "even" if self.ratio >= EVEN else "lost"
+        if self.ratio < EVEN:
+            return "lost"
+        if not self.certified:
+            return "open"
+        return "won" if self.ratio > WON else "even"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Best:
     """The fastest peer so far."""
 
@@ -141,15 +147,14 @@ class Bench:
         for rival in rivals(job):
             if rival.name in SKIPPED:
                 continue
-            best = best or Best()
+            allowed = patience if best is None else min(patience, best.seconds / ours)
             try:
                 self._compile(rival, job, problem)
-                seconds = self._time(rival, problem, excess, ours, min(patience, best.seconds / ours))
+                seconds = self._time(rival, problem, excess, ours, allowed)
             except Exception as error:  # whatever another package raises must not end the benchmark
                 self.failures[f"{rival.name} on {job.name}"] = f"{type(error).__name__}: {error}"
                 continue
-            if seconds < best.seconds:
-                best = Best(rival.name, seconds)
+            best = min(best or Best(), Best(rival.name, seconds), key=lambda peer: peer.seconds)
         return best
 
     def _compile(self, rival: Rival, job: Job, problem: Problem) -> None:
@@ -210,14 +215,14 @@ def summarize(outcomes: Sequence[Outcome]) -> None:
         "lambda": lambda job: levels[job.level],
         "gap": lambda job: f"{job.gap:.0e}",
     }
-    titles = ["column", "value", "jobs", "won", "even", "lost", "no peer", "not certified", "worst ratio"]
+    titles = ["column", "value", "jobs", *VERDICTS, "not certified", "worst ratio"]
     table = Table(f"Summary: won above {WON}, even from {EVEN}", titles)
     for name, value in columns.items():
         for which in dict.fromkeys(sorted((value(outcome.job) for outcome in outcomes), key=str)):
             part = [outcome for outcome in outcomes if value(outcome.job) == which]
             verdicts = [outcome.verdict for outcome in part]
             ratios = [outcome.ratio for outcome in part if outcome.ratio is not None]
-            counts = [verdicts.count(verdict) for verdict in ("won", "even", "lost", "no peer")]
+            counts = [verdicts.count(verdict) for verdict in VERDICTS]
             uncertified = sum(not outcome.certified for outcome in part)
             table.row(name, which, len(part), *counts, uncertified, f"{min(ratios):.2g}" if ratios else "-")
 
