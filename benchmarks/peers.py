@@ -252,12 +252,16 @@ def main() -> None:
     parser.add_argument("--all-jobs", action="store_true", help="choose from every job that makes sense")
     parser.add_argument("--seconds", type=float, metavar="LIMIT", help="for one run of ours")
     parser.add_argument("--minutes", type=float, metavar="LIMIT", help="no job begins later")
-    parser.add_argument("--threads", choices=("1", "all"), default="all")
+    parser.add_argument(
+        "--threads", choices=("1", "all"), default="1", help="all is for a machine with idle cores only"
+    )
     parser.add_argument("--solver", default="auto", help="of ours, by name")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs and end")
     args = parser.parse_args()
     jobs = all_jobs() if args.all_jobs else covering(all_jobs(), N_JOBS)
     jobs = [job for job in (quick(jobs) if args.quick else jobs) if re.search(args.jobs, job.name)]
+    if not jobs:
+        parser.error(f"--jobs must match the name of a job (--list prints them); got {args.jobs}")
     if args.list:
         print("\n".join(job.name for job in jobs))
         return
@@ -267,8 +271,8 @@ def main() -> None:
         print_machine()
         for name in SKIPPED:
             print(f"{name} skipped: not installed")
-        bench = Bench(args.solver, args.seconds or (QUICK_SECONDS if args.quick else SECONDS))
         here = available(jobs)
+        bench = Bench(args.solver, args.seconds or (QUICK_SECONDS if args.quick else SECONDS))
         outcomes = run_all(bench, here, args.minutes or (QUICK_MINUTES if args.quick else MINUTES))
     summarize(outcomes)
     for what, error in bench.failures.items():
