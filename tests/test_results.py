@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-HELPERS = {"common", "results"}
+HELPERS = {"common", "peers_jobs", "peers_rivals", "results"}
 
 
 @pytest.fixture
