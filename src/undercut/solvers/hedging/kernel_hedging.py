@@ -24,7 +24,7 @@ from undercut.devices import beside, library, to_host
 from undercut.errors import CapabilityError, require
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
-from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, settled
+from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, check_hedging_settings, settled
 from undercut.solvers.hedging.scenarios import Blocks, Expansion, Samples, Scenarios
 from undercut.solvers.kernel_dual import KernelDual, KernelState, Point, check_kernel_problem
 from undercut.solvers.schedule import is_due, stalled
@@ -82,13 +82,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     def __post_init__(self) -> None:
         rule = "`blocks` must be at least 2, or None for single samples; for the whole problem use PairDescent"
         require(self.blocks is None or self.blocks >= 2, rule, self.blocks)
-        require(self.c is None or 0.0 < self.c < math.inf, "`c` must be positive and finite, or None", self.c)
-        require(0.0 < self.relaxation < 2.0, "`relaxation` must be between 0 and 2", self.relaxation)
+        check_hedging_settings(self.c, self.relaxation, self.accuracy, self.epsilon, self.criterion)
         require(0.0 < self.intercept_weight < math.inf, "`intercept_weight` must be positive", self.intercept_weight)
-        require(self.accuracy > 0.0, "`accuracy` must be positive", self.accuracy)
-        require(self.epsilon >= 0.0, "`epsilon` must be non-negative", self.epsilon)
-        known = self.criterion in ("exact", "approximate")
-        require(known, "`criterion` must be 'exact' or 'approximate'", self.criterion)
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

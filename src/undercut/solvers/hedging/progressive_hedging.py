@@ -24,14 +24,14 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, Solver
-from undercut.errors import CapabilityError, NonfiniteError, require
+from undercut.errors import CapabilityError, NonfiniteError
 from undercut.regularizers import L2
 from undercut.regularizers.proximal import Proximal
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
 from undercut.solvers.bounds import least, tighter
 from undercut.solvers.driver import Stop, minimize
-from undercut.solvers.hedging.consensus import Residuals, balanced, settled
+from undercut.solvers.hedging.consensus import Residuals, balanced, check_hedging_settings, settled
 from undercut.solvers.schedule import has_gained, is_due, stalled
 from undercut.trace import Progress, Result, Status
 from undercut.types import FloatArray
@@ -83,12 +83,7 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
     criterion: Literal["exact", "approximate"] = "exact"
 
     def __post_init__(self) -> None:
-        require(self.c is None or 0.0 < self.c < math.inf, "`c` must be positive and finite, or None", self.c)
-        require(0.0 < self.relaxation < 2.0, "`relaxation` must be between 0 and 2", self.relaxation)
-        require(self.accuracy > 0.0, "`accuracy` must be positive", self.accuracy)
-        require(self.epsilon >= 0.0, "`epsilon` must be non-negative", self.epsilon)
-        known = self.criterion in ("exact", "approximate")
-        require(known, "`criterion` must be 'exact' or 'approximate'", self.criterion)
+        check_hedging_settings(self.c, self.relaxation, self.accuracy, self.epsilon, self.criterion)
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

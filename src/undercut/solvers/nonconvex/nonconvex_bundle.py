@@ -153,11 +153,15 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
             at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
             n_failed = 0 if at.value < best.objective else state.n_failed + 1
             return _Move([at.trial], next_step(sample.start, at), n_failed)
+        return self._search(sample, state, length)
+
+    def _search(self, sample: _Objective, state: NonconvexState, length: float) -> _Move:
+        """The trials of a line search by Wolfe's conditions."""
         max_trials = min(self.max_trials, self.max_planes)  # no plane is taken that cannot be kept
         first = min(1.0, state.reach / length)
         samples = search(sample, sample.start, first if sample.moves(first) else 1.0, max_trials)
         lowest = min(samples, key=lambda at: at.value)
-        descends = lowest.value < best.objective
+        descends = lowest.value < state.best.objective
         reach = (lowest if descends else samples[-1]).t * length
         trials = [at.trial for at in samples]
         if self.line_search == "full" and all(at.t < 1.0 for at in samples):
