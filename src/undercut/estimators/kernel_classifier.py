@@ -189,7 +189,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         return KernelHedging(blocks=max(2, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES)))
 
     def _gram(self, X: Any) -> Gram:
-        """The Gram matrix of the training samples; refused if it does not fit, or is none."""
+        """The Gram matrix of the training samples; refused if it exceeds memory or is not positive semidefinite."""
         if self.kernel == "precomputed":
             return DenseGram(self._placed(X))
         self._gamma = _gamma(self.gamma, X)

@@ -27,7 +27,7 @@ def check_certificate(
     """Recompute what ``minimize(risk, reg)`` claims about its result, independently of the solver that made it.
 
     The objective is that of ``result.w``; the trace agrees with the result, objectives never rise and proven bounds
-    never fall; "converged" and "global" are said only where they may be.  For a global certificate another ``solver``
+    never fall; "converged" and "global" are reported only where justified.  For a global certificate another ``solver``
     searches from ``result.w`` for at most ``max_seconds``, to a tenth of the gap: no point that it finds may lie below
     the lower bound.  Gram matrices are evaluated in double precision, however the problem stores them.
 
@@ -70,21 +70,21 @@ def _double(gram: Gram) -> Gram:
 
 
 def _check_claims(result: Result, is_convex: bool) -> None:
-    """The words of a result and its trace."""
+    """Status, certificate and trace of a result agree."""
     is_global, converged = result.certificate == "global", result.status is Status.CONVERGED
     assert not is_global or is_convex, "certificate: must not be 'global' where the risk is not convex"
     assert not converged or np.isfinite(result.gap), f"status: CONVERGED with a gap of {result.gap}"
-    told = (result.objective, result.lower_bound)
+    reported = (result.objective, result.lower_bound)
     for last in result.trace[-1:]:
         traced = (last.objective, last.lower_bound)
-        assert told == traced, f"trace: ends with {traced}, and the result has {told}"
+        assert reported == traced, f"trace: ends with {traced}, and the result has {reported}"
     for before, after in pairwise(result.trace):
         assert after.objective <= before.objective, f"objective: rises at step {after.step}"
         assert not is_global or after.lower_bound >= before.lower_bound, f"lower_bound: falls at step {after.step}"
 
 
 def _rival(risk: Risk, reg: Regularizer) -> Any:
-    """A solver that can."""
+    """The first solver that can solve the problem."""
     for solver in RIVALS:
         with suppress(CapabilityError):
             solver.check(risk, reg)

@@ -1,4 +1,4 @@
-"""What the scenarios of a kernel machine agree on, and the prices they are told for leaving it.
+"""The mean that the scenarios of a kernel machine agree on, and their prices for leaving it.
 
 The mean ``(w, b)`` and the prices ``(mu_k, beta_k)`` follow the pulls x of the scenarios.  With N scenarios, ``rho``
 the over-relaxation and ``c_b = weight c``,
@@ -41,7 +41,7 @@ class Residuals:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to balance."""
+        """Whether all four norms are positive, so that c can be balanced."""
         return min(self.primal, self.dual, self.size, self.price) > 0.0
 
     def imbalance(self, c: float) -> float:

@@ -2,9 +2,9 @@
 
     min_f  lam/2 |f|^2 + min_b sum_i weight_i max(0, 1 - y_i (f(x_i) + b))
 
-The samples are divided among N scenarios.  Scenario k has its own ``(w_k, b_k)`` and is told a price for leaving the
+The samples are divided among N scenarios.  Scenario k has its own ``(w_k, b_k)`` and a price for leaving the
 mean; ``consensus.py`` says how both follow its pull ``x = y a``.  All vectors have length n.  The mean and the prices
-move towards x and so do their scores: the change of x is all that is ever multiplied by K, and the exact stopping
+move towards x and so do their scores: only the change of x is multiplied by K, and the exact stopping
 criterion costs no product.
 
 At the solution ``x / N = y alpha``.  Clipped and balanced that is dual feasible on the way, too: a true lower bound.

@@ -61,8 +61,8 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
     """Progressive hedging over a ``ShardedRisk`` and a strongly convex regularizer.
 
     ``c`` is the price of leaving the mean, adapted by residual balancing if ``adaptive``.  ``inner`` solves the
-    programs, to ``accuracy`` times the gap and ever more accurately.  One shard has nobody to agree with: its program
-    is the problem.  A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
+    programs, to ``accuracy`` times the gap and ever more accurately.  With a single shard its program is
+    the problem itself.  A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
 
     >>> from undercut import Hinge, LinearRisk
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
@@ -90,13 +90,12 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
         super().check(risk, reg)
         if not isinstance(risk, ShardedRisk):
             raise CapabilityError(
-                f"ProgressiveHedging needs a risk made of shards, and {type(risk).__name__} is none: "
-                "make it a ShardedRisk"
+                f"ProgressiveHedging needs a ShardedRisk; got {type(risk).__name__}: use ShardedRisk.of(risk, n_shards)"
             )
         if reg.strong_convexity == 0.0:
             raise CapabilityError(
-                f"ProgressiveHedging needs a strongly convex regularizer, or its prices prove no bound, and "
-                f"{type(reg).__name__} is none: use L2, or add some of it as ElasticNet does"
+                f"ProgressiveHedging needs a strongly convex regularizer, or its prices prove no bound; "
+                f"got {type(reg).__name__}: use L2 or ElasticNet"
             )
 
     @override
