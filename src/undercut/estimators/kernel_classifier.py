@@ -73,10 +73,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
     dual_coef_ : array of shape (1, n_support), or (n_classes, n_support) for more than two classes
     intercept_ : array of shape (1,) or (n_classes,)
     classes_ : array of labels
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    certificate_ : "global"
-    n_iter_ : steps of the longest run
-    result_ : ``Result``, or a list of one per class
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------

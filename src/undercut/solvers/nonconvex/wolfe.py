@@ -59,7 +59,7 @@ def next_step(start: Sample, at: Sample) -> float:
 
 
 def _beyond(start: Sample, low: Sample) -> float:
-    """Where the secant of the slopes vanishes to the right of ``low``, within reason."""
+    """Where the secant of the slopes vanishes to the right of ``low``, within bounds."""
     zero = low.t - low.slope * low.t / (low.slope - start.slope) if low.slope > start.slope else MOST_GROWTH * low.t
     return min(1.0, max(LEAST_GROWTH * low.t, min(zero, MOST_GROWTH * low.t)))
 
