@@ -29,20 +29,27 @@ def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | 
     for at, (name, trace) in enumerate(runs.items()):
         color = f"C{at}"
         _plot_bounds(bounds, name, trace, color)
-        known = [row for row in trace if math.isfinite(row.gap) and row.objective != 0.0]
-        relative = [max(row.gap / abs(row.objective), 1e-16) for row in known]
-        gaps.semilogy([row.seconds for row in known], relative, color=color, label=name)
-    last = [trace[-1] for trace in runs.values() if trace]
-    bound_names = " or ".join(sorted({row.bound_name for row in last if row.certificate != "none"}))
-    bounds.set(xlabel="step", ylabel=f"objective (solid) and {bound_names} (dashed)" if bound_names else "objective")
-    gaps.set(xlabel="seconds", ylabel="relative " + " or ".join(sorted({row.gap_name for row in last} or {"gap"})))
-    gaps.grid(alpha=0.3)
-    bounds.grid(alpha=0.3)
+        _plot_gaps(gaps, name, trace, color)
+    _label(bounds, gaps, [trace[-1] for trace in runs.values() if trace])
     if len(runs) > 1:
         gaps.legend()
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+def _label(bounds: Axes, gaps: Axes, last: list[Progress]) -> None:
+    bound_names = " or ".join(sorted({row.bound_name for row in last if row.certificate != "none"}))
+    bounds.set(xlabel="step", ylabel=f"objective (solid) and {bound_names} (dashed)" if bound_names else "objective")
+    gaps.set(xlabel="seconds", ylabel="relative " + " or ".join(sorted({row.gap_name for row in last} or {"gap"})))
+    bounds.grid(alpha=0.3)
+    gaps.grid(alpha=0.3)
+
+
+def _plot_gaps(axes: Axes, name: str, trace: Sequence[Progress], color: str) -> None:
+    known = [row for row in trace if math.isfinite(row.gap) and row.objective != 0.0]
+    relative = [max(row.gap / abs(row.objective), 1e-16) for row in known]
+    axes.semilogy([row.seconds for row in known], relative, color=color, label=name)
 
 
 def _plot_bounds(axes: Axes, name: str, trace: Sequence[Progress], color: str) -> None:

@@ -265,7 +265,7 @@ def test_a_users_own_regularizer_works_with_cutting_planes():
 
 
 def test_steps_near_the_best_point_need_a_proximal_form():
-    with pytest.raises(CapabilityError, match=r"LevelBundle needs .* and Cubic does not: implement `near`, or use Cut"):
+    with pytest.raises(CapabilityError, match=r"LevelBundle needs .*; got Cubic: implement `near`, or use Cut"):
         minimize(Problem("logistic", d=N).risk(), Cubic(0.05), LevelBundle())
 
 

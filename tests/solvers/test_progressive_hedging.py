@@ -166,7 +166,7 @@ def test_shards_that_do_not_fit_are_refused(data):
 
 
 def test_problems_that_do_not_fit_are_refused(data):
-    with pytest.raises(CapabilityError, match="make it a ShardedRisk"):
+    with pytest.raises(CapabilityError, match=r"needs a ShardedRisk; got .*: use ShardedRisk.of"):
         minimize(LinearRisk(*data, Hinge()), L2(1.0), ProgressiveHedging())
     with pytest.raises(CapabilityError, match="needs a convex risk"):
         minimize(ShardedRisk.of(LinearRisk(*data, Ramp()), 2), L2(1.0), ProgressiveHedging())

@@ -10,7 +10,7 @@ from undercut._jit.compile import njit
 @njit(cache=True)
 def matvec(indptr, indices, data, w, out):
     """``out = X w``."""
-    for i in range(np.uint64(out.size)):  # unsigned indices spare Numba the wrap-around test
+    for i in range(np.uint64(out.size)):  # unsigned indices need no wrap-around test
         total = 0.0
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
             total += data[k] * w[np.uint64(indices[k])]

@@ -7,7 +7,7 @@ from undercut._jit.compile import njit
 
 @njit(cache=True, nogil=True)
 def add_rows(K, rows, v, out, low, high):
-    """``out[low:high] += sum_j v[rows[j]] K[rows[j], low:high]``, four rows at a time to spare ``out``."""
+    """``out[low:high] += sum_j v[rows[j]] K[rows[j], low:high]``, four rows at a time to read ``out`` less often."""
     whole = rows.size - rows.size % 4
     for at in range(0, whole, 4):
         i, j, k, m = rows[at], rows[at + 1], rows[at + 2], rows[at + 3]

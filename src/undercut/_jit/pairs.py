@@ -14,7 +14,7 @@ from undercut._jit.compile import njit
 @njit(cache=True, nogil=True)
 def scores(indptr, indices, data, starts, labels, w, first, last, out):
     """``out[t, k] = sum_j x_tj W[k, j]`` for the tokens ``first <= t < last``."""
-    for t in range(np.uint64(first), np.uint64(last)):  # unsigned indices spare Numba the wrap-around test
+    for t in range(np.uint64(first), np.uint64(last)):  # unsigned indices need no wrap-around test
         row = out[t]
         row[:] = 0.0
         for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + np.uint64(1)])):

@@ -212,7 +212,7 @@ def _starts_qid(text, pos):
 
 @njit(inline="always")
 def _scan_qid(text, pos):
-    """The integer after ``qid:``, and where it ends; -1 for the end if it is none."""
+    """The integer after ``qid:``, and where it ends; the end is -1 if it is not an integer."""
     negative = text[pos] == _MINUS
     number, end = _scan_natural(text, pos + 1 if negative else pos)
     if number < 0 or not _ends_token(text[end]):

@@ -105,7 +105,7 @@ def demo(
 
 
 def main() -> None:
-    """Run the command line; errors the user can mend are one line on standard error."""
+    """Run the command line; errors that the user can correct are one line on standard error."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:

@@ -1,4 +1,4 @@
-"""The options that a user typed, and whether they may stand together."""
+"""The options that a user typed, and whether they can be combined."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ class Option:
     reads: Callable[[Any], Any] | None = None  # the parameter's value for a text; raises ParameterError
     sets: str = ""  # the estimator's parameter; the option is refused for an estimator without it
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # one of these options, at one of these values
-    excludes: tuple[str, ...] = ()  # options that it cannot stand beside
+    excludes: tuple[str, ...] = ()  # options that cannot be combined with it
     files: str = ""  # the kind of file that it is about, where it is about one
     online: bool = False  # whether it has a meaning with --online
     remedy: str = "drop it"  # where an estimator is without the parameter
 
     def flag(self, value: object = None) -> str:
-        """How the user typed it, as far as the value tells."""
+        """The flag, in its negative form where the value is False."""
         if not self.flags:
             return "--" + self.name.replace("_", "-")
         yes, _, no = self.flags[0].partition("/")
@@ -55,5 +55,5 @@ class Option:
         return value if self.reads is None else self.reads(value)
 
     def refusal(self, reason: str, value: object, remedy: str = "drop it") -> ParameterError:
-        """The error that says why the option cannot stand here."""
+        """The error that says why the option does not apply."""
         return ParameterError(f"{self.flag(value)} {reason}: {remedy}; got {value}")

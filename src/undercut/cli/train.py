@@ -68,7 +68,7 @@ def _estimator(given: Given) -> Any:
 
 
 def _check_writable(*paths: Path | None) -> None:
-    """Before the work, not after it."""
+    """Check that the output files can be written, before the fit."""
     for path in paths:
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")

@@ -46,20 +46,17 @@ class Cut:
         if not math.isfinite(self.value):
             raise NonfiniteError(f"the value of the risk is {self.value}")
         if not np.isfinite(self.a).all():
-            raise NonfiniteError(f"the subgradient of the risk is not finite at parameter {_first_bad(self.a)}")
+            at = int(np.flatnonzero(~np.isfinite(self.a))[0])
+            raise NonfiniteError(f"the subgradient of the risk is not finite at parameter {at}")
         if not math.isfinite(self.b):
             raise NonfiniteError(f"the offset of the plane is {self.b}")
-
-
-def _first_bad(a: FloatArray) -> int:
-    return int(np.flatnonzero(~np.isfinite(a))[0])
 
 
 @runtime_checkable
 class Risk(Protocol):
     """A function of w with a subgradient.
 
-    ``is_convex`` promises that every plane lies below R: bounds and certificates are computed from it, and are wrong
+    ``is_convex`` states that every plane lies below R: bounds and certificates are computed from it, and are wrong
     if it does not hold.  ``undercut.testing.check_risk`` tests these rules.
 
     >>> from undercut.contracts import Cut

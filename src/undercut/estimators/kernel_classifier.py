@@ -73,10 +73,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
     dual_coef_ : array of shape (1, n_support), or (n_classes, n_support) for more than two classes
     intercept_ : array of shape (1,) or (n_classes,)
     classes_ : array of labels
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    certificate_ : "global"
-    n_iter_ : steps of the longest run
-    result_ : ``Result``, or a list of one per class
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------
@@ -189,7 +186,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         return KernelHedging(blocks=max(2, min(BLOCKS, gram.n_samples // BLOCK_SAMPLES)))
 
     def _gram(self, X: Any) -> Gram:
-        """The Gram matrix of the training samples; refused if it does not fit, or is none."""
+        """The Gram matrix of the training samples; refused if it exceeds memory or is not positive semidefinite."""
         if self.kernel == "precomputed":
             return DenseGram(self._placed(X))
         self._gamma = _gamma(self.gamma, X)

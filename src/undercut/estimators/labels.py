@@ -51,6 +51,7 @@ def codes_of(labels: list[Any], classes: Array, sequences: Sequences) -> NDArray
     if -1 in numbers:
         s, t = place(numbers.index(-1), sequences.lengths)
         raise DataError(
-            f"y must hold labels of the fit; token {t} of sequence {s} has {labels[numbers.index(-1)]!r}, which is none"
+            f"y must hold labels of the fit; token {t} of sequence {s} has the unknown label "
+            f"{labels[numbers.index(-1)]!r}; known labels are {', '.join(map(repr, codes))}"
         )
     return np.array(numbers, np.int64)

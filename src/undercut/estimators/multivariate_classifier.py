@@ -32,11 +32,11 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     measure : "f1" ("f0.5", ...), "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error", or a ``Measure``
         ``ContingencyMeasure(fun)`` is for a function of one's own.
     lam : float
-        Lambda.  Scores are scaled so that the dearest single mistake asks for a margin of one.
+        Lambda.  Scores are scaled so that the most expensive single mistake requires a margin of one.
     solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "proximal_bundle", or a ``Solver``
     fit_intercept : bool
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
-        depend on it, and it is exact.  The top k and the ROC area do not; there it only says whom ``predict`` calls
+        depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
 
@@ -45,9 +45,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     coef_ : array of shape (1, n_features)
     intercept_ : array of shape (1,)
     classes_ : array of two labels
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    n_iter_ : steps
-    result_ : ``Result``
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------

@@ -47,9 +47,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
         The margin rho.
     intercept_ : float
         ``-offset_``
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    n_iter_ : steps of the run
-    result_ : ``Result``
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------

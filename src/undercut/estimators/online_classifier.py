@@ -23,8 +23,8 @@ from undercut.types import FloatArray
 class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
     """``min_w lam/2 |w|^2 + sum_i weight_i l(y_i, <w, x_i>)`` by projected subgradient steps on mini-batches.
 
-    ``fit`` passes over data at hand and keeps the best iterate; ``partial_fit`` and ``fit_stream`` learn from chunks
-    with no second look.  Several classes are fitted one against the rest.
+    ``fit`` passes over the data and keeps the best iterate; ``partial_fit`` and ``fit_stream`` learn from each chunk
+    once.  Several classes are fitted one against the rest.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the online estimators share: fits in passes over data at hand, and streams with no second look."""
+"""What the online estimators share: fits in passes over the data, and streams that are read once."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def named_risk(loss: str) -> MakeRisk:
 class Ranker(LinearModel, CertifiedEstimator):
     """``min_w lam/2 |w|^2 + R(w)``, R a mean over queries of how badly ``X w`` ranks their documents.
 
-    There is no intercept, as no ranking sees one.
+    There is no intercept: a ranking does not depend on it.
 
     Parameters
     ----------
@@ -65,9 +65,7 @@ class Ranker(LinearModel, CertifiedEstimator):
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : 0.0
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    n_iter_ : steps of the run
-    result_ : ``Result``
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------

@@ -70,10 +70,7 @@ class SequenceLabeler(CertifiedEstimator):
     transitions_ : array of shape (n_classes, n_classes), from row to column
     features_ : the templates with the features they met, where there are any
     start_, end_, intercept_ : arrays of shape (n_classes,), zeros where they are not fitted
-    objective_, lower_bound_, gap_ : the certificate: ``lower_bound_ <= optimum <= objective_``
-    certificate_ : "global", or what else the solver can give
-    n_iter_ : steps of the run
-    result_ : ``Result``
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
     --------

@@ -38,7 +38,7 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     lam : float
         Lambda.
     gamma : float
-        What the unlabelled samples count beside the labelled ones.
+        Weight of the unlabelled samples relative to the labelled ones.
     balance : "labelled", float or None
         The share of the last class among the unlabelled samples that the mean of their scores is to show: that of the
         labelled ones, or a number between 0 and 1 (two classes).  It determines the intercept.  None leaves the

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from sys import intern
 from typing import Any, NamedTuple
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undercut.errors import DataError
-from undercut.io.svmlight import open_decompressed
+from undercut.io.svmlight import open_decompressed, undamaged
 
 DOCUMENT = "-DOCSTART-"  # marks the start of a document in CoNLL-2003 files; not a token
 BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space
@@ -49,7 +47,7 @@ def as_conll(X: Any) -> ConllData:
         lengths.append(len(sentence))
         for t, token in enumerate(sentence):
             row = tuple(token) if isinstance(token, (tuple, list)) else (token,)
-            if len(row) != len(rows[0] if rows else row) or not all(isinstance(part, str) for part in row):
+            if not _is_token(row, rows[:1]):
                 raise DataError(
                     "tokens must be texts, or tuples of as many texts as the first one has; "
                     f"token {t} of sentence {s} is {token!r}"
@@ -57,7 +55,16 @@ def as_conll(X: Any) -> ConllData:
             rows.append(row)
     if not rows:
         raise DataError("there must be at least one sentence; got none")
-    return ConllData(tuple(list(column) for column in zip(*rows, strict=True)), np.array(lengths, np.int64))
+    return ConllData(_columns(rows), np.array(lengths, np.int64))
+
+
+def _is_token(row: tuple[Any, ...], first: list[tuple[str, ...]]) -> bool:
+    same_length = all(len(other) == len(row) for other in first)
+    return same_length and all(isinstance(part, str) for part in row)
+
+
+def _columns(rows: list[Any]) -> tuple[list[str], ...]:
+    return tuple(list(column) for column in zip(*rows, strict=True))
 
 
 def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) -> ConllData:
@@ -79,7 +86,7 @@ def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) ->
     name = os.fsdecode(path)
     rows, lengths = list[list[str]](), [0]
     for line, text in enumerate(_lines(name), start=1):
-        fields = text.split() if text.isascii() else [field for field in BLANKS.split(text) if field]
+        fields = _fields(text)
         if not fields or fields[0] == DOCUMENT:
             if lengths[-1]:
                 lengths.append(0)
@@ -91,22 +98,19 @@ def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) ->
         lengths[-1] += 1
     if not rows:
         raise DataError(f"{name}: holds no token")
-    columns = tuple(list(column) for column in zip(*rows, strict=True))
-    return ConllData(columns, np.array(lengths if lengths[-1] else lengths[:-1], np.int64))
+    return ConllData(_columns(rows), np.array(lengths if lengths[-1] else lengths[:-1], np.int64))
+
+
+def _fields(text: str) -> list[str]:
+    return text.split() if text.isascii() else [field for field in BLANKS.split(text) if field]
 
 
 def _lines(name: str) -> Iterator[str]:
     line = 0
     try:
-        with open_decompressed(name) as stream:
+        with open_decompressed(name) as stream, undamaged(name):
             for line, raw in enumerate(stream, start=1):
                 yield (raw.removeprefix(_BOM) if line == 1 else raw).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise DataError(f"{name}:{line}: must be UTF-8 text; got byte {byte:#x}: convert the file") from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # an error of the disk, not of the data
-        raise DataError(
-            f"{name}: compressed data must be complete and undamaged; got {error}; download it again"
-        ) from error

@@ -357,12 +357,19 @@ def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
                 yield stream
 
 
-def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:
+@contextmanager
+def undamaged(name: str) -> Iterator[None]:
+    """Turn an error of decompression into a ``DataError`` that names the file."""
     try:
-        return stream.readinto(buffer)
+        yield
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the disk, not of the data
         raise DataError(
             f"{name}: compressed data must be complete and undamaged; got {error}; download it again"
         ) from error
+
+
+def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:
+    with undamaged(name):
+        return stream.readinto(buffer)

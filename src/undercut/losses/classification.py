@@ -24,19 +24,12 @@ class Hinge(MarginLoss, PiecewiseLinearLoss):
     (array([0.5, 0. ]), array([-1.,  0.]))
     """
 
+    lipschitz = 1.0
+    compiled_slope = CompiledSlope(pointwise.HINGE)
+
     @override
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(-0.5 * (y + 1.0), y[None, :], np.ones(1))
-
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.HINGE)
 
 
 @registered("squared_hinge")
@@ -48,6 +41,8 @@ class SquaredHinge(MarginLoss, SmoothLoss):
     (array([0.25]), array([-1.]))
     """
 
+    compiled_slope = CompiledSlope(pointwise.SQUARED_HINGE)
+
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         slack = np.maximum(0.0, 1.0 - y * scores)
@@ -57,11 +52,6 @@ class SquaredHinge(MarginLoss, SmoothLoss):
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.where(y * scores < 1.0, 2.0, 0.0)
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.SQUARED_HINGE)
 
 
 @registered("huber_hinge")
@@ -74,6 +64,8 @@ class HuberHinge(MarginLoss, SmoothLoss):
     >>> HuberHinge(width=0.5).value_slope(np.array([1.0]), np.array([1.0]))
     (array([0.125]), array([-0.5]))
     """
+
+    lipschitz = 1.0
 
     width: float = 0.5
 
@@ -92,11 +84,6 @@ class HuberHinge(MarginLoss, SmoothLoss):
 
     @property
     @override
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    @override
     def compiled_slope(self) -> CompiledSlope:
         return CompiledSlope(pointwise.HUBER_HINGE, self.width)
 
@@ -110,6 +97,9 @@ class Logistic(MarginLoss, SmoothLoss):
     >>> float(value[0].round(6)), float(slope[0])
     (0.693147, -0.5)
     """
+
+    lipschitz = 1.0
+    compiled_slope = CompiledSlope(pointwise.LOGISTIC)
 
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -125,16 +115,6 @@ class Logistic(MarginLoss, SmoothLoss):
             small = np.exp(-np.abs(scores))
             return small / (1.0 + small) ** 2
 
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.LOGISTIC)
-
 
 @registered("exponential")
 @dataclass(frozen=True)
@@ -145,6 +125,8 @@ class Exponential(MarginLoss, SmoothLoss):
     (array([1.]), array([1.]))
     """
 
+    compiled_slope = CompiledSlope(pointwise.EXPONENTIAL)
+
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         with np.errstate(over="ignore", under="ignore"):
@@ -154,8 +136,3 @@ class Exponential(MarginLoss, SmoothLoss):
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return self.value_slope(y, scores)[0]
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.EXPONENTIAL)

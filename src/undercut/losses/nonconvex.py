@@ -29,6 +29,8 @@ class Ramp(MarginLoss, KinkedLoss):
     (array([0.5, 2. ]), array([-1.,  0.]))
     """
 
+    lipschitz = 1.0
+
     floor: float = -1.0
 
     def __post_init__(self) -> None:
@@ -39,11 +41,6 @@ class Ramp(MarginLoss, KinkedLoss):
         constant = np.where(y > 0.0, 1.0 - self.floor, 0.0)
         at = np.stack([self.floor * y, y])
         return Kinks(constant, np.zeros_like(y), at, np.stack([-np.ones_like(y), np.ones_like(y)]))
-
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0
 
 
 @registered("transductive_hinge")
@@ -57,6 +54,8 @@ class TransductiveHinge(KinkedLoss):
     (array([1.5, 0.5]), array([-1.,  1.]))
     """
 
+    lipschitz = 1.0
+
     @override
     def kinks(self, y: FloatArray) -> Kinks:
         free = np.where(y == 0.0, 1.0, 0.0)
@@ -69,8 +68,3 @@ class TransductiveHinge(KinkedLoss):
         wrong = np.flatnonzero((np.abs(y) != 1.0) & (y != 0.0))
         if wrong.size:
             raise DataError(f"targets must be -1, +1, or 0 for unlabelled; got {y[wrong[0]]} at sample {wrong[0]}")
-
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0

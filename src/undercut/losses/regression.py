@@ -25,6 +25,8 @@ class Squared(RegressionLoss, SmoothLoss):
     (array([2.]), array([2.]))
     """
 
+    compiled_slope = CompiledSlope(pointwise.SQUARED)
+
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         residual = scores - y
@@ -34,11 +36,6 @@ class Squared(RegressionLoss, SmoothLoss):
     @override
     def curvature(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         return np.ones_like(scores)
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.SQUARED)
 
 
 @registered("absolute")
@@ -50,19 +47,12 @@ class Absolute(RegressionLoss, PiecewiseLinearLoss):
     (array([2., 1.]), array([ 1., -1.]))
     """
 
+    lipschitz = 1.0
+    compiled_slope = CompiledSlope(pointwise.ABSOLUTE)
+
     @override
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(np.full_like(y, -1.0), y[None, :], np.array([2.0]))
-
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.ABSOLUTE)
 
 
 @registered("epsilon_insensitive")
@@ -74,6 +64,8 @@ class EpsilonInsensitive(RegressionLoss, PiecewiseLinearLoss):
     (array([1.5, 0. ]), array([1., 0.]))
     """
 
+    lipschitz = 1.0
+
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
@@ -82,11 +74,6 @@ class EpsilonInsensitive(RegressionLoss, PiecewiseLinearLoss):
     @override
     def pieces(self, y: FloatArray) -> Pieces:
         return Pieces(np.full_like(y, -1.0), np.stack([y - self.epsilon, y + self.epsilon]), np.ones(2))
-
-    @property
-    @override
-    def lipschitz(self) -> float:
-        return 1.0
 
     @property
     @override
@@ -167,6 +154,8 @@ class Poisson(RegressionLoss, SmoothLoss):
     (array([1.]), array([-1.]))
     """
 
+    compiled_slope = CompiledSlope(pointwise.POISSON)
+
     @override
     def value_slope(self, y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean = self.predict(scores)
@@ -191,8 +180,3 @@ class Poisson(RegressionLoss, SmoothLoss):
         wrong = np.flatnonzero(y < 0.0)
         if wrong.size:
             raise DataError(f"Poisson targets must be non-negative; got {y[wrong[0]]} at sample {wrong[0]}")
-
-    @property
-    @override
-    def compiled_slope(self) -> CompiledSlope:
-        return CompiledSlope(pointwise.POISSON)

@@ -46,18 +46,22 @@ def _stacked(X: Any) -> Sequences:
     if not parts:
         raise DataError("X must hold at least one sequence; got none")
     for s, part in enumerate(parts):
-        if part.ndim > 0 and part.shape[0] == 0:
-            raise DataError(f"a sequence must have at least one token; sequence {s} has none: leave it out")
-        if part.ndim != 2:
-            raise DataError(f"a sequence must have one row of features per token; sequence {s} has shape {part.shape}")
-        if part.shape[1] != parts[0].shape[1]:
-            raise DataError(
-                f"all sequences must have the same features; sequence 0 has {parts[0].shape[1]} and sequence {s} has "
-                f"{part.shape[1]}"
-            )
+        _check_part(s, part, parts[0])
     lengths = np.array([part.shape[0] for part in parts], np.int64)
     sparse = any(sp.issparse(part) for part in parts)
     return Sequences(sp.vstack(parts, format="csr") if sparse else np.concatenate(parts), lengths)
+
+
+def _check_part(s: int, part: Any, first: Any) -> None:
+    if part.ndim > 0 and part.shape[0] == 0:
+        raise DataError(f"a sequence must have at least one token; sequence {s} has none: leave it out")
+    if part.ndim != 2:
+        raise DataError(f"a sequence must have one row of features per token; sequence {s} has shape {part.shape}")
+    if part.shape[1] != first.shape[1]:
+        raise DataError(
+            f"all sequences must have the same features; sequence 0 has {first.shape[1]} and sequence {s} has "
+            f"{part.shape[1]}"
+        )
 
 
 def _checked(sequences: Sequences) -> Sequences:

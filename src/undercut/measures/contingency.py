@@ -138,10 +138,7 @@ class BalancedError(ThresholdMeasure):
     0.25
     """
 
-    @property
-    @override
-    def name(self) -> str:
-        return "balanced_error"
+    name = "balanced_error"
 
     @override
     def check(self, n_positive: int, n_negative: int) -> None:

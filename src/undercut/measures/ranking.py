@@ -84,19 +84,27 @@ class TopMeasure(Measure):
 
 
 @dataclass(frozen=True)
-class PrecisionAt(TopMeasure):
-    """``Delta = 1 - tp / k`` among the k samples of highest score; at least ``1 - P / k`` where P < k.
-
-    Needs a positive sample and k samples.
-
-    >>> PrecisionAt(2).label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
-    0.5
-    """
+class FixedTop(TopMeasure):
+    """A measure of k samples, whatever P is.  Needs a positive sample and k samples."""
 
     k: int
 
     def __post_init__(self) -> None:
-        require_count(self.k)
+        is_count = isinstance(self.k, int | np.integer) and not isinstance(self.k, bool) and self.k >= 1
+        require(is_count, "`k` must be a positive integer", self.k)
+
+    @override
+    def size(self, n_positive: int) -> int:
+        return self.k
+
+
+@dataclass(frozen=True)
+class PrecisionAt(FixedTop):
+    """``Delta = 1 - tp / k`` among the k samples of highest score; at least ``1 - P / k`` where P < k.
+
+    >>> PrecisionAt(2).label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
 
     @property
     @override
@@ -104,37 +112,22 @@ class PrecisionAt(TopMeasure):
         return f"precision@{self.k}"
 
     @override
-    def size(self, n_positive: int) -> int:
-        return self.k
-
-    @override
     def total(self, n_positive: int) -> int:
         return self.k
 
 
 @dataclass(frozen=True)
-class RecallAt(TopMeasure):
+class RecallAt(FixedTop):
     """``Delta = 1 - tp / P`` among the k samples of highest score; at least ``1 - k / P`` where P > k.
-
-    Needs a positive sample and k samples.
 
     >>> RecallAt(1).label_loss(np.array([1.0, -1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
     0.5
     """
 
-    k: int
-
-    def __post_init__(self) -> None:
-        require_count(self.k)
-
     @property
     @override
     def name(self) -> str:
         return f"recall@{self.k}"
-
-    @override
-    def size(self, n_positive: int) -> int:
-        return self.k
 
     @override
     def total(self, n_positive: int) -> int:
@@ -151,10 +144,7 @@ class BreakEven(TopMeasure):
     0.5
     """
 
-    @property
-    @override
-    def name(self) -> str:
-        return "prbep"
+    name = "prbep"
 
     @override
     def size(self, n_positive: int) -> int:
@@ -177,12 +167,8 @@ class RocArea(Measure):
     0.5
     """
 
+    name = "roc_auc"
     sees_intercept = False
-
-    @property
-    @override
-    def name(self) -> str:
-        return "roc_auc"
 
     @override
     def check(self, n_positive: int, n_negative: int) -> None:
@@ -219,8 +205,3 @@ class RocArea(Measure):
         scores, height = scores[order], np.cumsum(height[order])
         ends = np.flatnonzero(np.append(scores[1:] < scores[:-1], True))  # of groups of equal scores
         return midway(scores, int(ends[height[ends].argmax()]) + 1)
-
-
-def require_count(k: int) -> None:
-    """The domain of k."""
-    require(isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1, "`k` must be a positive integer", k)

@@ -30,6 +30,9 @@ class KernelNorm(Regularizer):
     0.5
     """
 
+    strong_convexity = 0.0
+    has_finite_dual = False  # K may be singular; finding out costs its eigenvalues
+
     lam: float
     gram: Gram
 
@@ -40,16 +43,6 @@ class KernelNorm(Regularizer):
     def check_size(self, n_params: int) -> None:
         if n_params != self.gram.n_samples:
             raise DataError(f"w must have one coefficient per sample of the Gram matrix, {self.gram.n_samples}")
-
-    @property
-    @override
-    def strong_convexity(self) -> float:
-        return 0.0
-
-    @property
-    @override
-    def has_finite_dual(self) -> bool:
-        return False  # K may be singular; finding out costs its eigenvalues
 
     @override
     def value(self, w: FloatArray) -> float:

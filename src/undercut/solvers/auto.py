@@ -86,7 +86,7 @@ TABLE = (
         "steps stay near the best point, so the model needs no strong convexity",
     ),
     Row(
-        "the risk remembers a cheap part of itself",
+        "the risk has a cheap minorant",
         lambda risk, reg: isinstance(risk, MinorizedRisk),
         lambda risk: CachedCuttingPlane(),
         "worthwhile when decoding is expensive: most planes need no decoding",

@@ -17,7 +17,7 @@ from undercut.threads import exclusive, one_thread
 from undercut.trace import Callback, Certificate, Progress, Result, Status
 from undercut.types import FloatArray
 
-ZERO = 1e-10  # an objective below this share of the first one is as good as zero
+ZERO = 1e-10  # an objective below this share of the first one counts as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
 ENDLESS = 1e15  # an objective that many times below zero, relative to the first one, has no minimum
 FALLING = 0.9  # share of the last model gap: of the decrease, and of the gap that is left
@@ -98,7 +98,7 @@ def minimize(
 
 
 def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
-    """Arguments of another kind are refused by what was meant, not by what breaks first."""
+    """Refuse arguments of the wrong type, naming the one that was meant."""
     hint = "wrap a function in FunctionRisk(fun, n_params)" if callable(risk) else "such as LinearRisk or FunctionRisk"
     rules = (
         (isinstance(risk, Risk), f"`risk` must be a Risk: {hint}", risk),

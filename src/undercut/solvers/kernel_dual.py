@@ -28,7 +28,7 @@ from undercut.types import FloatArray
 
 MAX_SHIFTS = 20
 ROUNDED_SHARE = 0.5  # of the gap: where the rounding of K makes up more, K is evaluated in double precision
-INDEFINITE = 1e-6  # how negative x' K x may be, relative to its terms, before rounding is no excuse
+INDEFINITE = 1e-6  # how negative x' K x may be, relative to its terms, before K is called indefinite
 
 
 class Point(NamedTuple):
@@ -55,7 +55,7 @@ S = TypeVar("S", bound=KernelState)
 
 @dataclass(frozen=True)
 class KernelDual:
-    """One problem, seen from both sides; all vectors are in main memory."""
+    """The primal and the dual problem; all vectors are in main memory."""
 
     risk: GramRisk
     lam: float
@@ -138,7 +138,7 @@ def check_kernel_problem(solver: str, risk: Risk, reg: Regularizer) -> None:
     """Raise ``CapabilityError`` unless the problem is given by a Gram matrix."""
     if not isinstance(risk, GramRisk):
         raise CapabilityError(
-            f"{solver} needs the hinge risk of a Gram matrix, and {type(risk).__name__} is another: make it a GramRisk"
+            f"{solver} needs the hinge risk of a Gram matrix; got {type(risk).__name__}: make it a GramRisk"
         )
     if not isinstance(reg, KernelNorm) or reg.gram is not risk.gram:
         raise CapabilityError(

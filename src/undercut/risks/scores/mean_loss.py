@@ -35,6 +35,19 @@ class SmoothMean(ScoreFunction):
     def bend(self, scores: FloatArray) -> FloatArray:
         """Weighted second derivatives of the losses at their scores, the intercept included."""
 
+    @abstractmethod
+    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
+        """Value, first and second derivative along ``direction``."""
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        def point(t: float) -> Point:
+            return self.point(scores + t * direction, direction)
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
 
 class FixedPiecewise(ScoreFunction):
     """No intercept, piecewise-linear loss: the line search is one selection among the kinks."""
@@ -120,15 +133,9 @@ class FixedSmooth(Fixed, SmoothMean):
             return self.weight * bend
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        def point(t: float) -> Point:
-            at = scores + t * direction
-            value, slopes, _ = self.evaluate(at)
-            return Point(value, float(slopes @ direction), float(self.bend(at) @ direction**2))
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
+        value, slopes, _ = self.evaluate(scores)
+        return Point(value, float(slopes @ direction), float(self.bend(scores) @ direction**2))
 
 
 class FreeSmooth(SmoothMean):
@@ -149,18 +156,12 @@ class FreeSmooth(SmoothMean):
         return self._fixed.bend(scores + self._intercept(scores))
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        def point(t: float) -> Point:
-            at = scores + t * direction
-            value, slopes, b = self.evaluate(at)
-            bend = self._fixed.bend(at + b)
-            with np.errstate(over="ignore", invalid="ignore"):
-                centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
-                return Point(value, float(slopes @ direction), float(bend @ centered**2))
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
+        value, slopes, b = self.evaluate(scores)
+        bend = self._fixed.bend(scores + b)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
+            return Point(value, float(slopes @ direction), float(bend @ centered**2))
 
     def _intercept(self, scores: FloatArray) -> float:
         """The b at which the slopes sum to zero, up to rounding."""

@@ -1,6 +1,6 @@
 """Cutting planes that ask a cheap part of the risk first (Joachims, Finley, Yu 2009, Sec. 3.4: caching labelings).
 
-Where an evaluation of R is dear, a risk R_W <= R that is cheap may know enough to move on.  Its planes lie below R_W,
+Where evaluating R is expensive, planes of a cheap risk R_W <= R may improve the model enough.  They lie below R_W,
 hence below R, so the model built of both kinds still proves a bound; J itself is known only where R was evaluated:
 
     lower_bound = min_w reg(w) + max_i (planes of R and of R_W)  <=  min_w J(w)  <=  min_{R evaluated at w} J(w)
@@ -13,8 +13,8 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer, Regularizer, Risk
-from undercut.errors import CapabilityError, require
+from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer
+from undercut.errors import require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
@@ -34,7 +34,7 @@ class CachedState:
 @final
 @dataclass(frozen=True, kw_only=True)
 class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegularizer]):
-    """``CuttingPlane`` that evaluates the risk only where its ``minorant`` has nothing new to say.
+    """``CuttingPlane`` that evaluates the risk only where its ``minorant`` does not improve the model.
 
     A step counts as an evaluation only if the risk itself was asked.
 
@@ -59,17 +59,8 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
 
     def __post_init__(self) -> None:
         check_bundle_settings(None, self.max_idle, self.master_accuracy)
-        rule = "`enough` must exceed `master_accuracy`, or a cheap plane that is nothing new would do"
+        rule = "`enough` must exceed `master_accuracy`, or a plane that does not improve the model could be accepted"
         require(self.enough > self.master_accuracy, rule, self.enough)
-
-    @override
-    def check(self, risk: Risk, reg: Regularizer) -> None:
-        super().check(risk, reg)
-        if not isinstance(risk, MinorizedRisk):
-            raise CapabilityError(
-                f"CachedCuttingPlane needs a risk with a `minorant`, and this {type(risk).__name__} has none: "
-                "give a StructuredRisk a positive `cache`, or use CuttingPlane"
-            )
 
     @override
     def init(self, risk: MinorizedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> CachedState:
@@ -84,12 +75,12 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
         last = replace(state.progress, step=state.progress.step + 1)
         penalty = reg.value(state.w)
 
-        # 1. A cheap plane will do where it lifts the model by a good share of the gap.
+        # 1. Take a cheap plane if it raises the model by a sufficient share of the gap.
         if (cheap := self._cheap(risk, penalty, state)) is not None:
             state.bundle.add(cheap)
             return self._moved(replace(state, progress=last))
 
-        # 2. Else touch the risk itself; only there is the objective known.
+        # 2. Otherwise evaluate the risk itself; the objective is known only there.
         cut = risk.cut(state.w)
         state.bundle.add(cut)
         solution, objective = best_of(state, state.w, cut, risk, reg)
@@ -101,7 +92,7 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
         return cut if penalty + cut.value - state.model_value > self.enough * state.progress.gap else None
 
     def _moved(self, state: CachedState) -> CachedState:
-        """Minimize the sharper model, no more accurately than the gap deserves, and forget idle planes."""
+        """Minimize the sharper model, to a share of the gap, and drop idle planes."""
         last, bundle = state.progress, state.bundle
         model = bundle.minimize(master_tolerance(self.master_accuracy, last.objective, last.lower_bound))
         bundle.drop_idle(self.max_idle)

@@ -27,7 +27,7 @@ G = TypeVar("G", bound=Regularizer)
 
 
 class BundleSolver(Solver[S, K, G]):
-    """A solver whose planes must all lie below the best value: it looks once more before it reports a bound."""
+    """A solver whose planes must all lie below the best value, which is checked again before a bound is reported."""
 
     @override
     def finish(self, risk: K, reg: G, state: S) -> S:
@@ -69,7 +69,7 @@ def master_tolerance(share: float, objective: float, lower_bound: float) -> floa
 
 
 def check_bundle_settings(max_planes: int | None, max_idle: int, master_accuracy: float) -> None:
-    """The domains of what every bundle method can be told."""
+    """The domains of the settings of every bundle method."""
     require(max_planes is None or max_planes >= 1, "`max_planes` must be at least 1", max_planes)
     require(max_idle >= 0, "`max_idle` must be non-negative", max_idle)
     require(0.0 <= master_accuracy < 1.0, "`master_accuracy` must be in [0, 1)", master_accuracy)

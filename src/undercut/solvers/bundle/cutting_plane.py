@@ -67,12 +67,11 @@ class CuttingPlane(BundleSolver[CuttingPlaneState, Risk, Regularizer]):
         # 2. J(w_t) may rise from one step to the next; only the best value is a bound.
         solution, objective = best_of(state, state.w, cut, risk, reg)
 
-        # 3. Minimize the sharper model, no more accurately than the gap deserves: every dual-feasible alpha already
-        #    gives a valid lower bound.
+        # 3. Minimize the sharper model to a share of the gap: every dual-feasible alpha gives a valid lower bound.
         model = bundle.minimize(master_tolerance(self.master_accuracy, objective, last.lower_bound))
         lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
-        # 4. Forget planes that have stopped supporting the model.
+        # 4. Drop planes that no longer support the model.
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return CuttingPlaneState(model.w, solution, bundle, progress)

@@ -42,9 +42,9 @@ INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolera
 LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
 SHORTER = 1.5  # when the first one was
 PRECISION = 1e-13  # of z, relative to the planes it is made of
-IN_VAIN = 0.99  # a round that leaves more than this share of the duality gap is in vain
-MAX_VAIN = 3  # rounds in vain after which rounding is to blame
-NEARLY = 0.2  # share of l1 by which a parameter may be from leaving zero to be watched
+IN_VAIN = 0.99  # a round that leaves more than this share of the duality gap made no progress
+MAX_VAIN = 3  # stop after this many rounds without progress: rounding limits the accuracy
+NEARLY = 0.2  # a zero parameter joins the working set within this share of l1 of leaving zero
 MAX_JOINS = 5
 
 
@@ -104,7 +104,7 @@ class DualBundle(PlaneModel):
             left = min(left, self._value(w) - bound)
             if left <= IN_VAIN * last:
                 vain, self._tau = 0, tau
-            elif tau * float(w @ w) <= self.reg.value(w):  # else the proximal term is still in the way
+            elif tau * float(w @ w) <= self.reg.value(w):  # else the proximal term is still too large
                 vain += 1
             if left <= tol or vain == MAX_VAIN or self._steps_left <= 0 or expired():
                 break

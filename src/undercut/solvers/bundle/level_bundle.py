@@ -1,12 +1,12 @@
 """Level bundle method: cutting planes that stay near the best point, for every regularizer.
 
 Where lambda is small, or the regularizer not strongly convex, the minimizer of the model is far from where the model
-is any good.  A proximal term D keeps the next point near the best one, and is no part of the problem:
+is accurate.  A proximal term D, which is not part of the problem, keeps the next point near the best one:
 
     w_{t+1} = argmin_w  reg(w) + R_t(w) + D(w),        D(w) >= tau/2 |w - best|^2
 
 As in level methods (Lemaréchal, Nemirovskii, Nesterov 1995; de Oliveira and Solodov 2016) the length of a step follows
-the gap: tau is changed until the decrease that the model promises at w_{t+1} is a given share of it.  A proximal
+the gap: tau is changed until the decrease that the model predicts at w_{t+1} is a given share of it.  A proximal
 method that follows the decrease alone soon finds a good point, and then takes steps too short to prove that it is.
 
 The planes are ordinary planes of R, so the ordinary master problem over them proves the same kind of bound as in
@@ -30,16 +30,16 @@ from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
-PREDICTION_ACCURACY = 1e-2  # share of the last promise to which the proximal problem is solved
-LONGER, SHORTER = 0.3, 2.0  # the most that tau may change by at once
+PREDICTION_ACCURACY = 1e-2  # solve the proximal problem to this share of the last predicted decrease
+LONGER, SHORTER = 0.3, 2.0  # bounds on the factor by which tau changes in one step
 RETREAT = 100.0  # what tau is multiplied by where the risk overflows
-GOOD = 0.5  # share of a promise that is kept where the model is good enough for longer steps
+GOOD = 0.5  # lengthen the step if at least this share of the predicted decrease was reached
 
 
 @dataclass(frozen=True)
 class LevelState:
     w: FloatArray  # where the next plane is taken
-    promised: float  # decrease of J there, by the model
+    predicted: float  # decrease of J there, by the model
     tau: float
     solution: FloatArray
     bundle: Bundle | DualBundle
@@ -59,8 +59,8 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
     (0.003, 'CONVERGED', 'global')
     """
 
-    least: float = 0.1  # share of the gap below which a promise calls for a longer step
-    most: float = 0.4  # above which for a shorter one
+    least: float = 0.1  # lengthen the step if the predicted decrease is below this share of the gap
+    most: float = 0.4  # shorten it if it is above this share
     max_idle: int = 50  # drop a plane whose dual weight has been zero this long
     master_accuracy: float = 0.1  # solve each master problem to this fraction of the gap
 
@@ -73,7 +73,7 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         super().check(risk, reg)
         if not isinstance(reg, ProximalRegularizer):
             raise CapabilityError(
-                f"LevelBundle needs a regularizer that knows its proximal form, and {type(reg).__name__} does not: "
+                f"LevelBundle needs a ProximalRegularizer; got {type(reg).__name__}: "
                 "implement `near`, or use CuttingPlane"
             )
 
@@ -103,11 +103,11 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         model = bundle.minimize(tol)
         lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
 
-        # 3. The next point near the best one, as far away as the gap deserves.
+        # 3. The next point near the best one, at a distance that follows the gap.
         gap = objective - lower_bound
         decrease = last.objective - (reg.value(state.w) + cut.value)
         tau = self._tau(state, decrease, gap) if last.step else _first_tau(reg, cut.a, objective)
-        tol = max(PREDICTION_ACCURACY * min(state.promised, gap), 1e-10 * abs(objective))
+        tol = max(PREDICTION_ACCURACY * min(state.predicted, gap), 1e-10 * abs(objective))
         near = bundle.minimize_near(best, tau, tol)
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
@@ -118,19 +118,19 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         last, tau = state.progress, RETREAT * state.tau
         near = state.bundle.minimize_near(state.solution, tau, 1e-10 * abs(last.objective))
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
-        return replace(state, w=near.w, promised=last.objective - near.value, tau=tau, progress=progress)
+        return replace(state, w=near.w, predicted=last.objective - near.value, tau=tau, progress=progress)
 
     def _tau(self, state: LevelState, decrease: float, gap: float) -> float:
-        """Shorter steps after a promise that was too much to be kept, longer ones after one that asked too little."""
-        share = state.promised / gap if gap > 0.0 else self.least
+        """Shorten the step if the predicted decrease was too optimistic, lengthen it if it was too cautious."""
+        share = state.predicted / gap if gap > 0.0 else self.least
         if share > self.most or decrease < -gap:
             return state.tau * SHORTER
         if share < self.least:
             return state.tau * max(LONGER, math.sqrt(max(share, 0.0) / self.least))
-        return state.tau * LONGER if decrease >= GOOD * state.promised else state.tau
+        return state.tau * LONGER if decrease >= GOOD * state.predicted else state.tau
 
 
 def _first_tau(reg: Regularizer, a: FloatArray, objective: float) -> float:
-    """The tau at which the first plane alone promises to halve the objective; a quadratic metric is its own unit."""
+    """The tau at which the first plane alone predicts half the objective, in units of a quadratic metric."""
     steepness = float(reg.dual_inner(a, a) if isinstance(reg, QuadraticRegularizer) else a @ a)
     return steepness / abs(objective) if steepness and objective else 1.0

@@ -68,7 +68,7 @@ class LineSearchBundle(BundleSolver[LineSearchState, LineRisk, QuadraticRegulari
     def step(self, risk: LineRisk, reg: QuadraticRegularizer, state: LineSearchState) -> LineSearchState:
         last, bundle, best = state.progress, state.bundle, state.solution
 
-        # 1. Sharpen the model by the newest plane and minimize it, no more accurately than the gap deserves.
+        # 1. Sharpen the model by the newest plane and minimize it to a share of the gap.
         if self.max_planes is not None:
             bundle.make_room(self.max_planes)
         bundle.add(state.cut)

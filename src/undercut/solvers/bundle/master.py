@@ -62,7 +62,7 @@ class Master(Weights):
 
     @override
     def forget(self, slots: Array) -> None:
-        """Some slots will hold other planes: they lose their weight, and the factor is rebuilt if it knew them."""
+        """These slots will hold other planes: they lose their weight, and the factor is rebuilt if it uses them."""
         super().forget(slots)
         if np.isin(slots, self._support[: self._size]).any():
             self._size = 0

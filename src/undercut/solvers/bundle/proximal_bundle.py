@@ -27,7 +27,7 @@ from undercut.trace import Progress
 from undercut.types import FloatArray
 
 SERIOUS = 0.1  # share of the predicted decrease that moves the center
-GOOD = 0.5  # share of it that calls for longer steps
+GOOD = 0.5  # lengthen the step if at least this share was reached
 PREDICTION_ACCURACY = 1e-3
 MAX_TAU = 1e12
 
@@ -93,7 +93,7 @@ class ProximalBundle(BundleSolver[ProximalState, Risk, QuadraticRegularizer]):
     ``variant="printed"`` is Algorithm 4 with the optimistic R: the center is the mean of all iterates, and the sums of
     tau only grow until R does, so it starts fast and ends slowly.  ``variant="descent"`` keeps the planes, the proximal
     term and the bound, but centers on the best point and lets tau follow the model's predictions; it starts with the
-    tau at which the first plane alone promises to halve the objective.
+    tau at which the first plane alone predicts half the objective.
 
     >>> import numpy as np
     >>> from undercut import FunctionRisk, L2, minimize
@@ -131,7 +131,7 @@ class ProximalBundle(BundleSolver[ProximalState, Risk, QuadraticRegularizer]):
 
         # 3. The next point, near the center.
         pull = self._pull(state, reg, cut, reg.value(state.w) + cut.value)
-        #    A prediction is only worth what the proximal problem is solved to, so a small share of the last one.
+        #    The prediction is as accurate as this solution: solve it to a small share of the last prediction.
         tol = max(PREDICTION_ACCURACY * state.predicted, 1e-10 * abs(objective))
         near = bundle.minimize_near(pull.center, pull.tau, tol)
         bundle.drop_idle(self.max_idle)
@@ -147,5 +147,5 @@ class ProximalBundle(BundleSolver[ProximalState, Risk, QuadraticRegularizer]):
             return last.after(state.w, cut, reg.strong_convexity)
         if self.variant == "printed":
             return Averaged(state.w, 0.0, R=1.0).after(state.w, cut, reg.strong_convexity)
-        promise = float(reg.dual_inner(cut.a, cut.a))  # twice the decrease that the plane promises without tau
-        return Descent(state.w, max(promise / abs(candidate) - 1.0, 0.0) if candidate else 0.0)
+        steepness = float(reg.dual_inner(cut.a, cut.a))  # twice the decrease that the plane predicts without tau
+        return Descent(state.w, max(steepness / abs(candidate) - 1.0, 0.0) if candidate else 0.0)

@@ -22,7 +22,7 @@ from undercut.deadline import expired
 from undercut.solvers.bundle.master import Master
 from undercut.types import Array, FloatArray
 
-RIDGE = 1e-8  # share of the gap by which a step may be penalized, for where there is no curvature at all
+RIDGE = 1e-8  # a step is penalized by at most this share of the gap, for directions without curvature
 NEWTON_ACCURACY = 0.1  # share of the gap to which a Newton step is computed
 LINE_ACCURACY = 1e-3  # share of a step by which the line search may be off
 LINE_TRIALS = 40

@@ -87,7 +87,7 @@ class PairDescent(Solver[PairDescentState, GramRisk, KernelNorm]):
     def step(self, risk: GramRisk, reg: KernelNorm, state: PairDescentState) -> PairDescentState:
         last = state.progress
 
-        # 1. Descend, no more accurately than the gap deserves.
+        # 1. Descend to a share of the gap.
         tol = self._tolerance(state)
         x, scores = state.x.copy(), state.scores.copy()
         both, limit = KernelDual(risk, reg.lam), max(1, SLICE // x.size)
@@ -99,7 +99,7 @@ class PairDescent(Solver[PairDescentState, GramRisk, KernelNorm]):
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
         moved = replace(state, x=x, scores=scores, tol=tol, progress=progress)
 
-        # 2. Now and then: what is known of the optimum.
+        # 2. When a certificate is due: objective and bound.
         return self._certified(risk, both, moved) if is_due(progress.step, state.certified) else moved
 
     @override

@@ -1,4 +1,4 @@
-"""What the scenarios of a kernel machine agree on, and the prices they are told for leaving it.
+"""The mean that the scenarios of a kernel machine agree on, and their prices for leaving it.
 
 The mean ``(w, b)`` and the prices ``(mu_k, beta_k)`` follow the pulls x of the scenarios.  With N scenarios, ``rho``
 the over-relaxation and ``c_b = weight c``,
@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from undercut.errors import require
 from undercut.solvers.hedging.scenarios import Expansion, Scenarios
 from undercut.trace import Status
 
@@ -40,7 +41,7 @@ class Residuals:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to balance."""
+        """Whether all four norms are positive, so that c can be balanced."""
         return min(self.primal, self.dual, self.size, self.price) > 0.0
 
     def imbalance(self, c: float) -> float:
@@ -58,6 +59,15 @@ def balanced(c: float, residuals: Residuals, n_scenarios: int, step: int) -> flo
     lead = min(FEW_LEAD, max(LEAD, FEW_LEAD * math.sqrt(FEW / n_scenarios)))
     factor = min(max(lead * math.sqrt(residuals.imbalance(c)), 1.0 / LARGEST_FACTOR), LARGEST_FACTOR)
     return c * math.pow(factor, min(1.0, FREE_STEPS / step))
+
+
+def check_hedging_settings(c: float | None, relaxation: float, accuracy: float, epsilon: float, criterion: str) -> None:
+    """The domains of the settings of every hedging solver."""
+    require(c is None or 0.0 < c < math.inf, "`c` must be positive and finite, or None", c)
+    require(0.0 < relaxation < 2.0, "`relaxation` must be between 0 and 2", relaxation)
+    require(accuracy > 0.0, "`accuracy` must be positive", accuracy)
+    require(epsilon >= 0.0, "`epsilon` must be non-negative", epsilon)
+    require(criterion in ("exact", "approximate"), "`criterion` must be 'exact' or 'approximate'", criterion)
 
 
 def settled(residuals: Residuals | None, criterion: str, epsilon: float) -> Status | None:

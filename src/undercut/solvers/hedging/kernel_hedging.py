@@ -2,9 +2,9 @@
 
     min_f  lam/2 |f|^2 + min_b sum_i weight_i max(0, 1 - y_i (f(x_i) + b))
 
-The samples are divided among N scenarios.  Scenario k has its own ``(w_k, b_k)`` and is told a price for leaving the
+The samples are divided among N scenarios.  Scenario k has its own ``(w_k, b_k)`` and a price for leaving the
 mean; ``consensus.py`` says how both follow its pull ``x = y a``.  All vectors have length n.  The mean and the prices
-move towards x and so do their scores: the change of x is all that is ever multiplied by K, and the exact stopping
+move towards x and so do their scores: only the change of x is multiplied by K, and the exact stopping
 criterion costs no product.
 
 At the solution ``x / N = y alpha``.  Clipped and balanced that is dual feasible on the way, too: a true lower bound.
@@ -24,7 +24,7 @@ from undercut.devices import beside, library, to_host
 from undercut.errors import CapabilityError, require
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk
-from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, settled
+from undercut.solvers.hedging.consensus import Consensus, Residuals, balanced, check_hedging_settings, settled
 from undercut.solvers.hedging.scenarios import Blocks, Expansion, Samples, Scenarios
 from undercut.solvers.kernel_dual import KernelDual, KernelState, Point, check_kernel_problem
 from undercut.solvers.schedule import is_due, stalled
@@ -82,13 +82,8 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     def __post_init__(self) -> None:
         rule = "`blocks` must be at least 2, or None for single samples; for the whole problem use PairDescent"
         require(self.blocks is None or self.blocks >= 2, rule, self.blocks)
-        require(self.c is None or 0.0 < self.c < math.inf, "`c` must be positive and finite, or None", self.c)
-        require(0.0 < self.relaxation < 2.0, "`relaxation` must be between 0 and 2", self.relaxation)
+        check_hedging_settings(self.c, self.relaxation, self.accuracy, self.epsilon, self.criterion)
         require(0.0 < self.intercept_weight < math.inf, "`intercept_weight` must be positive", self.intercept_weight)
-        require(self.accuracy > 0.0, "`accuracy` must be positive", self.accuracy)
-        require(self.epsilon >= 0.0, "`epsilon` must be non-negative", self.epsilon)
-        known = self.criterion in ("exact", "approximate")
-        require(known, "`criterion` must be 'exact' or 'approximate'", self.criterion)
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

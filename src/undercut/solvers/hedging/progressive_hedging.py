@@ -24,14 +24,14 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, Solver
-from undercut.errors import CapabilityError, NonfiniteError, require
+from undercut.errors import CapabilityError, NonfiniteError
 from undercut.regularizers import L2
 from undercut.regularizers.proximal import Proximal
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
 from undercut.solvers.bounds import least, tighter
 from undercut.solvers.driver import Stop, minimize
-from undercut.solvers.hedging.consensus import Residuals, balanced, settled
+from undercut.solvers.hedging.consensus import Residuals, balanced, check_hedging_settings, settled
 from undercut.solvers.schedule import has_gained, is_due, stalled
 from undercut.trace import Progress, Result, Status
 from undercut.types import FloatArray
@@ -61,8 +61,8 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
     """Progressive hedging over a ``ShardedRisk`` and a strongly convex regularizer.
 
     ``c`` is the price of leaving the mean, adapted by residual balancing if ``adaptive``.  ``inner`` solves the
-    programs, to ``accuracy`` times the gap and ever more accurately.  One shard has nobody to agree with: its program
-    is the problem.  A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
+    programs, to ``accuracy`` times the gap and ever more accurately.  With a single shard its program is
+    the problem itself.  A run ends at the gap of ``Stop``, or, with ``epsilon``, by the ``criterion`` of the paper.
 
     >>> from undercut import Hinge, LinearRisk
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
@@ -83,25 +83,19 @@ class ProgressiveHedging(Solver[ProgressiveHedgingState, ShardedRisk, Regularize
     criterion: Literal["exact", "approximate"] = "exact"
 
     def __post_init__(self) -> None:
-        require(self.c is None or 0.0 < self.c < math.inf, "`c` must be positive and finite, or None", self.c)
-        require(0.0 < self.relaxation < 2.0, "`relaxation` must be between 0 and 2", self.relaxation)
-        require(self.accuracy > 0.0, "`accuracy` must be positive", self.accuracy)
-        require(self.epsilon >= 0.0, "`epsilon` must be non-negative", self.epsilon)
-        known = self.criterion in ("exact", "approximate")
-        require(known, "`criterion` must be 'exact' or 'approximate'", self.criterion)
+        check_hedging_settings(self.c, self.relaxation, self.accuracy, self.epsilon, self.criterion)
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
         super().check(risk, reg)
         if not isinstance(risk, ShardedRisk):
             raise CapabilityError(
-                f"ProgressiveHedging needs a risk made of shards, and {type(risk).__name__} is none: "
-                "make it a ShardedRisk"
+                f"ProgressiveHedging needs a ShardedRisk; got {type(risk).__name__}: use ShardedRisk.of(risk, n_shards)"
             )
         if reg.strong_convexity == 0.0:
             raise CapabilityError(
-                f"ProgressiveHedging needs a strongly convex regularizer, or its prices prove no bound, and "
-                f"{type(reg).__name__} is none: use L2, or add some of it as ElasticNet does"
+                f"ProgressiveHedging needs a strongly convex regularizer, or its prices prove no bound; "
+                f"got {type(reg).__name__}: use L2 or ElasticNet"
             )
 
     @override

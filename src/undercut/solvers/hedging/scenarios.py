@@ -1,7 +1,7 @@
 """Scenarios of progressive hedging for kernel machines: single samples, or blocks of them.
 
-Scenario k holds N times the loss of its samples, so that the mean over the N scenarios is the risk.  Given what it is
-told, its program (Defourny and Wehenkel, Eq. 9) has the dual
+Scenario k holds N times the loss of its samples, so that the mean over the N scenarios is the risk.  Given the
+mean and its price, its program (Defourny and Wehenkel, Eq. 9) has the dual
 
     min_a  1/2 x' (scale K_kk + ridge 1 1') x - sum_i q_i a_i,      x = y a,   0 <= a_i <= N cap_i
 
@@ -98,7 +98,7 @@ class Samples(Scenarios):
 
     @override
     def solve(self, seen: Any, scale: float, ridge: float, last: Expansion, tol: float) -> tuple[Any, Any]:
-        curvature = scale * self.diagonal + ridge + TINY  # a sample that no function tells from zero: all or nothing
+        curvature = scale * self.diagonal + ridge + TINY  # k(x, x) = 0: the coefficient goes to a bound
         coef = self.y * boxed((1.0 - self.y * seen) / curvature, self.cap)
         return coef, self.own(coef)
 

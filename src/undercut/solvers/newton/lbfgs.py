@@ -1,4 +1,4 @@
-"""Limited-memory BFGS with SciPy's line search, for smooth risks: the field's baseline, with a certificate.
+"""Limited-memory BFGS with SciPy's line search, for smooth risks, with a certificate.
 
 A single plane already bounds the optimum, and ever more tightly as the gradient vanishes:
 
@@ -31,7 +31,7 @@ class LbfgsState:
     moves: tuple[FloatArray, ...]
     changes: tuple[FloatArray, ...]  # of the gradient, one per move
     progress: Progress
-    is_stuck: bool = False  # not even steepest descent has found a step
+    is_stuck: bool = False  # steepest descent found no step either
 
 
 @final

@@ -25,14 +25,14 @@ from undercut.trace import Certificate, Progress
 from undercut.types import FloatArray
 
 SERIOUS = 0.01  # share of the predicted decrease that moves the center
-GOOD = 0.5  # share of it that calls for longer steps
-NULL = 0.5  # how much of the prediction the plane of a null step must refute
+GOOD = 0.5  # lengthen the step if at least this share was reached
+NULL = 0.5  # share of the predicted decrease that the plane of a null step must remove
 LEAST_STEP = 0.01  # a shorter serious step is also a null step
 MAX_TRIALS = 12
 
 
 class Direction(NamedTuple):
-    """Where the model wants to go."""
+    """The step to the model's minimizer."""
 
     d: FloatArray
     predicted: float  # decrease of J by the model, > 0
@@ -129,7 +129,7 @@ class ClassicBundle(Solver[ClassicState, Risk, QuadraticRegularizer]):
         planes = ProximalPlanes(risk.n_params)
         planes.add_plane(center.cut, 0.0)
         squared = float(center.cut.a @ center.cut.a)
-        u = 2.0 * squared / (abs(center.objective) or 1.0) or 1.0  # the first plane promises to halve J
+        u = 2.0 * squared / (abs(center.objective) or 1.0) or 1.0  # the first plane predicts half of J
         direction = planes.direction(center, u, self.gamma, self.omega)
         progress = Progress(0, center.objective, center.objective - direction.optimality, 1, len(planes))
         return ClassicState(center, direction, u, planes, progress)
@@ -149,7 +149,7 @@ class ClassicBundle(Solver[ClassicState, Risk, QuadraticRegularizer]):
             center = found.trial
         planes.add_plane(found.trial.cut, 0.0 if found.serious else length)
 
-        # 3. Trust the model more or less, by how well it predicted, and ask it again.
+        # 3. Adapt the weight to the accuracy of the prediction, and minimize the model again.
         u = _next_weight(state, found)
         direction = planes.direction(center, u, self.gamma, self.omega)
         progress = replace(
@@ -178,7 +178,7 @@ class ClassicBundle(Solver[ClassicState, Risk, QuadraticRegularizer]):
 
 
 def _shrink(start: float, value: float, predicted: float) -> float:
-    """Where the parabola through both values with slope ``-predicted`` at the start is smallest, within reason."""
+    """Where the parabola through both values with slope ``-predicted`` at the start is smallest, within bounds."""
     rise = value - start + predicted
     return min(max(0.5 * predicted / rise, 0.1), 0.5) if rise > 0.0 else 0.5
 

@@ -60,7 +60,7 @@ class LocalBundle(PlaneModel):
 
     @override
     def make_room(self, max_planes: int) -> None:
-        """Forget planes until one more fits; the aggregated plane stands in for one that still has weight."""
+        """Drop planes until one more fits; the aggregated plane replaces one that still has weight."""
         while (slot := self.planes.surplus(max_planes)) is not None:
             if self.bundle.master.alpha[slot] > 0.0:
                 self._stand_in()

@@ -32,7 +32,7 @@ from undercut.types import FloatArray
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
 LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
 SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
-FAR = 1e8  # an objective that much larger, relative to what is at stake, is as good as infinite
+FAR = 1e8  # an objective larger by this factor, relative to value and slope at the best point, counts as infinite
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
             bundle.make_room(self.max_planes)
             try:
                 kinds[_absorb(bundle, trial, best)] += 1
-            except NonfiniteError:  # too steep a plane is no loss where there is another
+            except NonfiniteError:  # a plane that overflows is skipped if there is another
                 if trial is move.trials[-1] and not kinds:
                     raise
                 continue
@@ -153,11 +153,15 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
             at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
             n_failed = 0 if at.value < best.objective else state.n_failed + 1
             return _Move([at.trial], next_step(sample.start, at), n_failed)
-        max_trials = min(self.max_trials, self.max_planes)  # no plane is taken that cannot be kept
+        return self._search(sample, state, length)
+
+    def _search(self, sample: _Objective, state: NonconvexState, length: float) -> _Move:
+        """The trials of a line search by Wolfe's conditions."""
+        max_trials = min(self.max_trials, self.max_planes)  # evaluate no more planes than can be stored
         first = min(1.0, state.reach / length)
         samples = search(sample, sample.start, first if sample.moves(first) else 1.0, max_trials)
         lowest = min(samples, key=lambda at: at.value)
-        descends = lowest.value < best.objective
+        descends = lowest.value < state.best.objective
         reach = (lowest if descends else samples[-1]).t * length
         trials = [at.trial for at in samples]
         if self.line_search == "full" and all(at.t < 1.0 for at in samples):
@@ -167,7 +171,7 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
 
 
 class _Objective:
-    """``J(w* + t direction)`` for a line search; a step that overflows, or is as good as that, is shortened."""
+    """``J(w* + t direction)`` for a line search; a step at which J overflows or is far too large is shortened."""
 
     def __init__(self, risk: Risk, reg: QuadraticRegularizer, best: Trial, direction: FloatArray) -> None:
         self.risk, self.reg, self.best, self.direction = risk, reg, best, direction

@@ -1,11 +1,11 @@
-"""A line search that spends next to nothing: for steps that only have to be good enough.
+"""An inexact line search of a few trials.
 
 It looks for a t with both Wolfe conditions on ``f(t) = J(w + t direction)``,
 
     f(t) <= f(0) + DECREASE t f'(0),        f'(t) >= CURVATURE f'(0)
 
 from a given first trial, by the secant of the slopes, and ends after a handful of trials whether it has found one or
-not: the planes of all trials are worth their price.
+not: the planes of all trials improve the model.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def next_step(start: Sample, at: Sample) -> float:
 
 
 def _beyond(start: Sample, low: Sample) -> float:
-    """Where the secant of the slopes vanishes to the right of ``low``, within reason."""
+    """Where the secant of the slopes vanishes to the right of ``low``, within bounds."""
     zero = low.t - low.slope * low.t / (low.slope - start.slope) if low.slope > start.slope else MOST_GROWTH * low.t
     return min(1.0, max(LEAST_GROWTH * low.t, min(zero, MOST_GROWTH * low.t)))
 
