@@ -51,6 +51,16 @@ class WithConstant(Matrix):
         return np.block([[self.design.weighted_gram(g), mixed], [mixed.T, np.array([[g.sum()]])]])
 
     @override
+    def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:
+        mixed = self.design.rmatvec(g)
+        last = float(mixed @ v[:-1]) + float(g.sum()) * v[-1]
+        return np.append(self.design.gram_product(g, v[:-1]) + v[-1] * mixed, last)
+
+    @override
+    def squared_rmatvec(self, g: FloatArray) -> FloatArray:
+        return np.append(self.design.squared_rmatvec(g), g.sum())
+
+    @override
     def take(self, rows: Array) -> WithConstant:
         return WithConstant(self.design.take(rows))
 
