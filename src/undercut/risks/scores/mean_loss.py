@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -26,6 +28,8 @@ from undercut.types import FloatArray
 BALANCED = 1e-14  # slopes count as summing to zero up to this share of their absolute sum
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
+MAX_JOINT = 12  # Newton steps in t and b; the quadratic phase needs three or four
+EPS = float(np.finfo(float).eps)
 
 
 class SmoothMean(ScoreFunction):
@@ -131,8 +135,22 @@ class FixedSmooth(Fixed, SmoothMean):
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
+class _Joint(NamedTuple):
+    """``F(t, b)``, the mean loss at ``scores + t direction + b`` plus a known parabola in t, and its Newton step."""
+
+    t: float
+    b: float
+    value: float
+    slope: float  # in t, at the best b of the quadratic model
+    step: tuple[float, float]  # in t and b
+    gain: float  # the decrease that the quadratic model predicts for the step
+
+
 class FreeSmooth(SmoothMean):
-    """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
+    """Free intercept, smooth loss: Newton steps in b from the last one, in t and b together along a line.
+
+    Where a Newton step fails, safeguarded searches in one variable take over.
+    """
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
         self._fixed = FixedSmooth(loss, y, weight)
@@ -140,18 +158,43 @@ class FreeSmooth(SmoothMean):
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        b = self._intercept(scores)
-        value, slopes, _ = self._fixed.evaluate(scores + b)
-        return Evaluation(value, slopes, b)
+        at = self._by_newton(scores) or self._by_search(scores)
+        self._hint = at.intercept
+        return at
 
     @override
     def bend(self, scores: FloatArray) -> FloatArray:
-        return self._fixed.bend(scores + self._intercept(scores))
+        return self._fixed.bend(scores + self.evaluate(scores).intercept)
 
     @override
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
+        def joint(t: float, b: float) -> _Joint:
+            at = scores + t * direction + b
+            value, slopes, _ = self._fixed.evaluate(at)
+            bend = self._fixed.bend(at)
+            with np.errstate(all="ignore"):
+                total, mean = bend.sum(), (bend @ direction) / bend.sum()
+                own, both = slopes @ direction + slope + curvature * t, slopes.sum()
+                reduced = own - mean * both
+                dt = -reduced / (bend @ (direction - mean) ** 2 + curvature)
+                db = -both / total - mean * dt
+                gain = -0.5 * (own * dt + both * db)
+            whole = value + slope * t + 0.5 * curvature * t * t
+            return _Joint(t, b, whole, float(reduced), (float(dt), float(db)), float(gain))
+
+        found = _newton_in_both(joint, self._hint, accuracy)
+        if found is None:
+            return self._nested_minimizer(scores, direction, slope, curvature, accuracy)
+        self._hint = found.b
+        return found.t
+
+    def _nested_minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float
+    ) -> float:
+        """The search in t with the best b at every trial: it ends for every convex loss."""
+
         def point(t: float) -> Point:
             at = scores + t * direction
             value, slopes, b = self.evaluate(at)
@@ -162,8 +205,25 @@ class FreeSmooth(SmoothMean):
 
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
-    def _intercept(self, scores: FloatArray) -> float:
-        """The b at which the slopes sum to zero, up to rounding."""
+    def _by_newton(self, scores: FloatArray) -> Evaluation | None:
+        """phi at the b where the slopes sum to zero up to rounding; ``None`` if Newton steps do not halve the sum."""
+        b, last = self._hint, math.inf
+        while True:
+            at = self._fixed.evaluate(scores + b)._replace(intercept=b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
+            if abs(total) <= BALANCED * size < math.inf:
+                return at
+            if not abs(total) < 0.5 * last:
+                return None
+            with np.errstate(all="ignore"):
+                step = total / float(self._fixed.bend(scores + b).sum() or math.nan)
+            if abs(step) <= EPS * abs(b):  # no better b is a float
+                return at
+            b, last = b - step, abs(total)
+
+    def _by_search(self, scores: FloatArray) -> Evaluation:
+        """phi at the b where the slopes sum to zero, up to rounding, from any start."""
         b = self._hint
         for _ in range(MAX_RESTARTS):
             slopes = self._fixed.evaluate(scores + b).slopes
@@ -175,8 +235,7 @@ class FreeSmooth(SmoothMean):
             if shift == 0.0:
                 break
             b += shift
-        self._hint = b
-        return b
+        return self._fixed.evaluate(scores + b)._replace(intercept=b)
 
     def _shift(self, start: FloatArray, away: float, slope_tol: float) -> float:
         """How far b must move in direction ``away``."""
@@ -188,6 +247,29 @@ class FreeSmooth(SmoothMean):
 
         tol = slope_tol if math.isfinite(slope_tol) else 0.0
         return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
+
+
+def _newton_in_both(joint: Callable[[float, float], _Joint], b: float, accuracy: float) -> _Joint | None:
+    """The minimum of F(t, b) over ``t >= 0`` and b by damped Newton steps; ``None`` if they do not get there.
+
+    ``accuracy`` is the share of the decrease that may be left.
+    """
+    start = at = joint(0.0, b)
+    if start.slope >= 0.0:
+        return start
+    for _ in range(MAX_JOINT):
+        if not math.isfinite(at.gain):
+            return None
+        if at.gain <= max(accuracy * (start.value - at.value), 1e-15 * abs(at.value)):
+            return at
+        for share in (1.0, 0.5, 0.1):
+            trial = joint(at.t + share * at.step[0], at.b + share * at.step[1])
+            if trial.t >= 0.0 and trial.value < at.value - 1e-4 * share * at.gain:
+                break
+        else:
+            return None
+        at = trial
+    return None
 
 
 def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> ScoreFunction:

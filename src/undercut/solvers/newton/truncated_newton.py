@@ -46,7 +46,7 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
     array([ 0.5, -0.5])
     """
 
-    forcing: float = 0.3  # conjugate gradients end where the residual is this share of the gradient
+    forcing: float = 0.1  # conjugate gradients end where the residual is this share of the gradient
 
     def __post_init__(self) -> None:
         require(0.0 < self.forcing < 1.0, "`forcing` must be between 0 and 1", self.forcing)
