@@ -1,7 +1,7 @@
 """Hessians of risks of scores by their products: a product costs one pass over X, and nothing of size d x d is formed.
 
-    linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
-    softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
+linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
+softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class FreeSoftmaxHessian(SoftmaxHessian):
     def _through(self, D: FloatArray) -> FloatArray:
         through = super()._through(D)
         follow = pseudo_inverse(self.second.C) @ through.sum(axis=0)
-        return through - self.second.through(follow[None, :])
+        return np.asarray(through - self.second.through(follow[None, :]))
 
     @override
     def diagonal(self) -> FloatArray:
         mixed = self.design.rmatvec(self._own.reshape(-1)).reshape(self._own.shape[1], -1)
         total = np.maximum(self._own.sum(axis=0), 1e-300)
         centered = super().diagonal().reshape(mixed.shape) - mixed**2 / total[:, None]
-        return np.maximum(centered, 0.0).reshape(-1)
+        return np.asarray(np.maximum(centered, 0.0).reshape(-1))

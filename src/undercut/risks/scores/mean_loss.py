@@ -255,8 +255,8 @@ def _newton_in_both(joint: Callable[[float, float], _Joint], b: float, accuracy:
     ``accuracy`` is the share of the decrease that may be left.
     """
     start = at = joint(0.0, b)
-    if start.slope >= 0.0:
-        return start
+    if start.slope >= 0.0:  # t = 0 is best, or b is far from the best one
+        return None
     for _ in range(MAX_JOINT):
         if not math.isfinite(at.gain):
             return None

@@ -17,26 +17,16 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Cut, CurvedRisk, Line, QuadraticRegularizer, Solver
+from undercut.contracts import CurvedRisk, QuadraticRegularizer, Solver
 from undercut.deadline import expired
 from undercut.errors import require
-from undercut.solvers.bounds import LINE_ACCURACY, check_plane, cut_bound, cut_size, tighter
-from undercut.trace import Progress
+from undercut.solvers.newton.line_step import NewtonState, descend, start
 from undercut.types import FloatArray
-
-
-@dataclass(frozen=True)
-class TruncatedNewtonState:
-    line: Line  # passes through the solution at ``t``
-    t: float
-    solution: FloatArray
-    cut: Cut  # at the solution
-    progress: Progress
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegularizer]):
+class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
     """Newton steps by preconditioned conjugate gradients, with an exact line search.
 
     >>> import numpy as np
@@ -52,43 +42,23 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         require(0.0 < self.forcing < 1.0, "`forcing` must be between 0 and 1", self.forcing)
 
     @override
-    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> TruncatedNewtonState:
-        line = risk.along(w0, np.zeros_like(w0))
-        cut = line.cut(0.0)
-        objective = reg.value(w0) + cut.value
-        bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
-        return TruncatedNewtonState(line, 0.0, w0, cut, Progress(0, objective, bound, n_evaluations=1))
+    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
+        return start(risk, reg, w0)
 
     @override
-    def step(
-        self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState
-    ) -> TruncatedNewtonState:
-        last, w = state.progress, state.solution
-
-        # 1. An approximate Newton direction.
+    def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+        w = state.solution
         hessian = risk.curvature(w)
+
+        def product(v: FloatArray) -> FloatArray:
+            return hessian.product(v) + reg.hessian_product(v)
+
+        # 1. The Newton direction, up to a share of the gradient.
         scale = hessian.diagonal() + reg.hessian_diagonal(risk.n_params)
-        direction = conjugate_gradients(
-            lambda v: hessian.product(v) + reg.hessian_product(v),
-            -(reg.gradient(w) + state.cut.a),
-            scale,
-            self.forcing,
-        )
+        direction = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), scale, self.forcing)
 
-        # 2. The minimum of J along it.
-        line = state.line.turn(state.t, direction)
-        t = line.minimizer(*reg.along(w, direction), accuracy=LINE_ACCURACY)
-        solution, cut = w + t * direction, line.cut(t)
-        objective = reg.value(solution) + cut.value
-        if not objective < last.objective:  # rounding: stay, but keep what the plane proves
-            t, solution, objective = 0.0, w, last.objective
-
-        # 3. Every plane proves a bound.
-        check_plane(cut, w, last.objective, reg.value(w))
-        proved = cut_bound(risk, reg, cut)
-        lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
-        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-        return TruncatedNewtonState(line, t, solution, cut if t else state.cut, progress)
+        # 2. The minimum of J along it; the plane there proves a bound.
+        return descend(risk, reg, state, direction)
 
 
 def conjugate_gradients(
@@ -103,7 +73,7 @@ def conjugate_gradients(
     size = float(residual @ scaled)
     enough = forcing**2 * size
     direction = scaled
-    for _ in range(target.size + 10):  # exact arithmetic needs at most target.size
+    for _ in range(3 * target.size + 10):  # exact arithmetic needs at most target.size
         along = product(direction)
         curvature = float(direction @ along)
         if not curvature > 0.0:
