@@ -76,19 +76,20 @@ class PerClass(Design):
         n, d = design.shape
         self.design, self.n_classes = design, n_classes
         self.shape = (n * n_classes, d * n_classes)
+        self._blocks = design if isinstance(design, BlockDesign) else None  # asked once: the check takes time
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
         W = w.reshape(self.n_classes, -1)
-        if isinstance(self.design, BlockDesign):
-            return self.design.matmat(W).reshape(-1)
+        if self._blocks is not None:
+            return self._blocks.matmat(W).reshape(-1)
         return np.stack([self.design.matvec(row) for row in W], axis=1).reshape(-1)
 
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
         G = g.reshape(-1, self.n_classes)
-        if isinstance(self.design, BlockDesign):
-            return self.design.rmatmat(G).reshape(-1)
+        if self._blocks is not None:
+            return self._blocks.rmatmat(G).reshape(-1)
         return np.concatenate([self.design.rmatvec(np.ascontiguousarray(column)) for column in G.T])
 
 

@@ -74,10 +74,14 @@ class FreeSoftmaxHessian(SoftmaxHessian):
     The diagonal is that of a problem where the intercept of the same class alone is free.
     """
 
+    def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
+        super().__init__(design, features, second)
+        self._inverse = pseudo_inverse(second.C)
+
     @override
     def _through(self, D: FloatArray) -> FloatArray:
         through = super()._through(D)
-        follow = pseudo_inverse(self.second.C) @ through.sum(axis=0)
+        follow = self._inverse @ through.sum(axis=0)
         return np.asarray(through - self.second.through(follow[None, :]))
 
     @override

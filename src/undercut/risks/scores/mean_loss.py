@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -21,6 +19,7 @@ from undercut._jit import piecewise
 from undercut._jit.crossing import crossing
 from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
 from undercut.errors import CapabilityError
+from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
@@ -28,7 +27,6 @@ from undercut.types import FloatArray
 BALANCED = 1e-14  # slopes count as summing to zero up to this share of their absolute sum
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
-MAX_JOINT = 12  # Newton steps in t and b; the quadratic phase needs three or four
 EPS = float(np.finfo(float).eps)
 
 
@@ -135,17 +133,6 @@ class FixedSmooth(Fixed, SmoothMean):
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
-class _Joint(NamedTuple):
-    """``F(t, b)``, the mean loss at ``scores + t direction + b`` plus a known parabola in t, and its Newton step."""
-
-    t: float
-    b: float
-    value: float
-    slope: float  # in t, at the best b of the quadratic model
-    step: tuple[float, float]  # in t and b
-    gain: float  # the decrease that the quadratic model predicts for the step
-
-
 class FreeSmooth(SmoothMean):
     """Free intercept, smooth loss: Newton steps in b from the last one, in t and b together along a line.
 
@@ -170,7 +157,7 @@ class FreeSmooth(SmoothMean):
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
-        def joint(t: float, b: float) -> _Joint:
+        def joint(t: float, b: float) -> Joint:
             at = scores + t * direction + b
             value, slopes, _ = self._fixed.evaluate(at)
             bend = self._fixed.bend(at)
@@ -182,9 +169,9 @@ class FreeSmooth(SmoothMean):
                 db = -both / total - mean * dt
                 gain = -0.5 * (own * dt + both * db)
             whole = value + slope * t + 0.5 * curvature * t * t
-            return _Joint(t, b, whole, float(reduced), (float(dt), float(db)), float(gain))
+            return Joint(t, b, whole, float(reduced), float(dt), float(db), float(gain))
 
-        found = _newton_in_both(joint, self._hint, accuracy)
+        found = newton_in_both(joint, self._hint, accuracy)
         if found is None:
             return self._nested_minimizer(scores, direction, slope, curvature, accuracy)
         self._hint = found.b
@@ -247,29 +234,6 @@ class FreeSmooth(SmoothMean):
 
         tol = slope_tol if math.isfinite(slope_tol) else 0.0
         return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
-
-
-def _newton_in_both(joint: Callable[[float, float], _Joint], b: float, accuracy: float) -> _Joint | None:
-    """The minimum of F(t, b) over ``t >= 0`` and b by damped Newton steps; ``None`` if they do not get there.
-
-    ``accuracy`` is the share of the decrease that may be left.
-    """
-    start = at = joint(0.0, b)
-    if start.slope >= 0.0:  # t = 0 is best, or b is far from the best one
-        return None
-    for _ in range(MAX_JOINT):
-        if not math.isfinite(at.gain):
-            return None
-        if at.gain <= max(accuracy * (start.value - at.value), 1e-15 * abs(at.value)):
-            return at
-        for share in (1.0, 0.5, 0.1):
-            trial = joint(at.t + share * at.step[0], at.b + share * at.step[1])
-            if trial.t >= 0.0 and trial.value < at.value - 1e-4 * share * at.gain:
-                break
-        else:
-            return None
-        at = trial
-    return None
 
 
 def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: bool) -> ScoreFunction:
