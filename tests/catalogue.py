@@ -33,7 +33,7 @@ from undercut import (
 )
 from undercut.contracts import Loss, PiecewiseLinearLoss, SmoothLoss
 from undercut.losses import TransductiveHinge
-from undercut.solvers import DualAscent
+from undercut.solvers import DualAscent, TruncatedNewton
 
 
 @dataclass(frozen=True)
@@ -292,4 +292,5 @@ SOLVERS = {
     "dual_ascent": SolverCase(DualAscent(), 1e-2),
     "lbfgs": SolverCase(Lbfgs(), 1e-6, SMOOTH),
     "newton": SolverCase(Newton(), 1e-6, SMOOTH),
+    "truncated_newton": SolverCase(TruncatedNewton(), 1e-6, SMOOTH),
 }

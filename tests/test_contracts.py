@@ -25,6 +25,7 @@ from undercut import (
 )
 from undercut.contracts import (
     BatchedRisk,
+    CurvedRisk,
     Cut,
     Evaluation,
     Loss,
@@ -42,7 +43,7 @@ from undercut.errors import CapabilityError
 from undercut.maps.design import as_design
 from undercut.regularizers import BlockSum
 from undercut.risks import ScoreRisk
-from undercut.solvers import CachedCuttingPlane, ConvexConcave, LevelBundle, Newton
+from undercut.solvers import CachedCuttingPlane, ConvexConcave, LevelBundle, Newton, TruncatedNewton
 from undercut.solvers.online import Pegasos
 from undercut.testing import check_regularizer, check_risk
 from undercut.trace import Progress
@@ -50,7 +51,7 @@ from undercut.trace import Progress
 PROMISED = (
     *("Risk", "LineRisk", "SmoothRisk", "BatchedRisk", "MajorizedRisk", "Line", "Cut", "ScoreFunction", "Evaluation"),
     *("Loss", "SmoothLoss", "PiecewiseLinearLoss", "KinkedLoss", "MulticlassLoss", "Regularizer", "Solver", "State"),
-    *("ProximalRegularizer", "Design"),
+    *("ProximalRegularizer", "Design", "CurvedRisk", "HessianOperator"),
 )
 ALIASES = {"Features", "Labeling", "Rescaling"}
 CLASSES = sorted(set(contracts.__all__) - ALIASES)
@@ -141,6 +142,19 @@ class SmoothBowl(LineBowl):
         return np.eye(3)
 
 
+class Identity:
+    def product(self, v):
+        return v.copy()
+
+    def diagonal(self):
+        return np.ones(3)
+
+
+class CurvedBowl(LineBowl):
+    def curvature(self, w):
+        return Identity()
+
+
 class BatchedBowl(Bowl):
     n_samples = 4
 
@@ -174,6 +188,7 @@ class FloorBowl(Bowl):
         (LineBowl(), "line_search_bundle"),
         (SmoothBowl(), Newton()),
         (SmoothBowl(), "auto"),
+        (CurvedBowl(), TruncatedNewton()),
         (HollowBowl(), ConvexConcave()),
         (FloorBowl(), CachedCuttingPlane()),
         (FloorBowl(), "auto"),
@@ -199,7 +214,7 @@ def test_what_a_risk_lacks_is_named_before_the_first_evaluation():
 
         cut = value
 
-    for solver in (Newton(), ConvexConcave(), CachedCuttingPlane(), Pegasos(), "line_search_bundle"):
+    for solver in (Newton(), TruncatedNewton(), ConvexConcave(), CachedCuttingPlane(), Pegasos(), "line_search_bundle"):
         with pytest.raises(CapabilityError, match="Silent"):
             minimize(Silent(), L2(LAM), solver)
 
@@ -271,7 +286,13 @@ class MyQuadratic(MyL2, QuadraticRegularizer):
 
 @pytest.mark.parametrize(
     ("reg", "solver"),
-    [(MyProximalL2(), "auto"), (MyProximalL2(), LevelBundle()), (MyQuadratic(), "auto"), (MyQuadratic(), Newton())],
+    [
+        (MyProximalL2(), "auto"),
+        (MyProximalL2(), LevelBundle()),
+        (MyQuadratic(), "auto"),
+        (MyQuadratic(), Newton()),
+        (MyQuadratic(), TruncatedNewton()),
+    ],
     ids=lambda thing: thing if isinstance(thing, str) else type(thing).__name__,
 )
 def test_a_regularizer_of_ones_own_is_minimized(signs, reg, solver):
@@ -327,7 +348,7 @@ def test_a_solver_of_ones_own_is_run():
     assert result.certificate == "none"
 
 
-@pytest.mark.parametrize("kind", [Risk, SmoothRisk, BatchedRisk, RowDesign, WeightedGramDesign])
+@pytest.mark.parametrize("kind", [Risk, SmoothRisk, CurvedRisk, BatchedRisk, RowDesign, WeightedGramDesign])
 def test_a_class_may_fulfil_a_protocol_without_deriving_from_it(kind):
     members = [name for name in dir(kind) if not name.startswith("_")] + [
         name for base in kind.__mro__ for name in vars(base).get("__annotations__", {})

@@ -187,6 +187,19 @@ def test_a_wrong_hessian_is_caught(factor):
     assert_caught(Bent(problem.X, problem.y, problem.case.loss))
 
 
+@pytest.mark.parametrize("method", ["product", "diagonal"])
+def test_wrong_products_with_the_hessian_are_caught(method):
+    class Bent(LinearRisk):
+        def curvature(self, w):
+            hessian = super().curvature(w)
+            wrong = -getattr(hessian, method)(*([w] if method == "product" else []))
+            setattr(hessian, method, lambda *_: wrong)
+            return hessian
+
+    problem = Problem("logistic")
+    assert_caught(Bent(problem.X, problem.y, problem.case.loss), f"curvature: `{method}`")
+
+
 def test_batches_that_do_not_average_to_the_risk_are_caught():
     class Doubled(LinearRisk):
         def batch(self, rows):
@@ -259,6 +272,8 @@ def test_a_good_regularizer_passes():
         ("at_center", lambda reg, a: L2.at_center(reg, a) + 1.0, None),
         ("along", lambda reg, w, d: (0.0, L2.along(reg, w, d)[1]), "along"),
         ("add_hessian", lambda reg, H: None, None),
+        ("hessian_product", lambda reg, v: 2.0 * L2.hessian_product(reg, v), "hessian_product"),
+        ("hessian_diagonal", lambda reg, n: np.zeros(n), "hessian_diagonal"),
         ("strong_convexity", property(lambda reg: 10.0), "Fenchel-Young"),
     ],
 )

@@ -97,5 +97,8 @@ def test_a_constant_feature_that_is_not_stored_multiplies_as_if_it_were(rng, dty
     np.testing.assert_allclose(implied.rmatmat(G), G.T @ stored)
     np.testing.assert_allclose(implied.matvec(W[0]), stored @ W[0])
     np.testing.assert_allclose(implied.rmatvec(g), g @ stored)
-    np.testing.assert_allclose(implied.weighted_gram(g), (stored.T * g) @ stored, rtol=1e-6)
+    gram = (stored.T * g) @ stored
+    np.testing.assert_allclose(implied.weighted_gram(g), gram, rtol=1e-6)
+    np.testing.assert_allclose(implied.gram_product(g, W[0]), gram @ W[0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(implied.squared_rmatvec(g), np.diag(gram), rtol=1e-6)
     np.testing.assert_allclose(implied.take(np.array([4, 0])).matvec(W[0]), stored[[4, 0]] @ W[0])

@@ -11,7 +11,15 @@ import scipy.sparse as sp
 from tests.structured_models import draw_multiclass
 
 from undercut import FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, StructuredRisk
-from undercut.contracts import BatchedRisk, MajorizedRisk, MinorizedRisk, RegressionLoss, SmoothLoss, SmoothRisk
+from undercut.contracts import (
+    BatchedRisk,
+    CurvedRisk,
+    MajorizedRisk,
+    MinorizedRisk,
+    RegressionLoss,
+    SmoothLoss,
+    SmoothRisk,
+)
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import DifferenceRisk, KernelRisk, MulticlassRisk, TransductiveRisk
 
@@ -29,7 +37,7 @@ class Welsch(RegressionLoss, SmoothLoss):
         return (1.0 - (scores - y) ** 2) * np.exp(-0.5 * (scores - y) ** 2)
 
 
-KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
+KINDS = (SmoothRisk, CurvedRisk, BatchedRisk, MajorizedRisk)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -38,8 +46,8 @@ KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
     [
         (Hinge(), False, {BatchedRisk, MajorizedRisk}),
         (Hinge(), True, {MajorizedRisk}),
-        (Logistic(), False, {SmoothRisk, BatchedRisk, MajorizedRisk}),
-        (Logistic(), True, {SmoothRisk, MajorizedRisk}),
+        (Logistic(), False, {SmoothRisk, CurvedRisk, BatchedRisk, MajorizedRisk}),
+        (Logistic(), True, {SmoothRisk, CurvedRisk, MajorizedRisk}),
         (Ramp(), False, {BatchedRisk, MajorizedRisk}),
         (Ramp(), True, {MajorizedRisk}),
         (Welsch(), False, {BatchedRisk}),
@@ -48,7 +56,8 @@ KINDS = (SmoothRisk, BatchedRisk, MajorizedRisk)
 def test_a_linear_risk_is_what_its_loss_and_intercept_make_it(signs, form, loss, fit_intercept, expected):
     risk = LinearRisk(form(signs[0]), signs[1], loss, fit_intercept=fit_intercept)
     assert {kind for kind in KINDS if isinstance(risk, kind)} == expected
-    assert [hasattr(risk, name) for name in ("hessian", "batch", "majorizer")] == [kind in expected for kind in KINDS]
+    named = ("hessian", "curvature", "batch", "majorizer")
+    assert [hasattr(risk, name) for name in named] == [kind in expected for kind in KINDS]
     assert type(risk).__name__ == "LinearRisk"
     assert isinstance(risk, LinearRisk)
 
@@ -81,6 +90,7 @@ def test_a_subclass_keeps_its_own_methods(signs):
 def test_a_multiclass_risk_is_smooth_if_its_loss_is(signs, loss, smooth):
     risk = MulticlassRisk(signs[0], np.arange(40) % 3, loss)
     assert isinstance(risk, SmoothRisk) == hasattr(risk, "hessian") == smooth
+    assert isinstance(risk, CurvedRisk) == hasattr(risk, "curvature") == smooth
     assert isinstance(pickle.loads(pickle.dumps(risk)), SmoothRisk) == smooth
 
 

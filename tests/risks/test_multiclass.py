@@ -20,6 +20,7 @@ from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks.scores.class_scores import class_scores
+from undercut.solvers import TruncatedNewton
 from undercut.testing import check_risk
 
 COSTS = np.array([[0.0, 2.0, 0.5], [1.0, 0.0, 3.0], [0.0, 0.7, 0.0]])
@@ -210,14 +211,20 @@ def optimum(name, fit_intercept, lam):
     return W.value, 0.5 * lam * float(np.sum(W.value**2)) + mean
 
 
-SOLVERS = {"line_search": LineSearchBundle(), "cutting_plane": CuttingPlane(), "newton": Newton(), "lbfgs": Lbfgs()}
+SOLVERS = {
+    "line_search": LineSearchBundle(),
+    "cutting_plane": CuttingPlane(),
+    "newton": Newton(),
+    "truncated_newton": TruncatedNewton(),
+    "lbfgs": Lbfgs(),
+}
 
 
 @losses
 @intercepts
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_agrees_with_a_conic_solver(name, fit_intercept, solver):
-    if solver in ("newton", "lbfgs") and name != "softmax":
+    if solver in ("newton", "truncated_newton", "lbfgs") and name != "softmax":
         pytest.skip("needs a smooth loss")
     X, y, weight = data()
     risk = MulticlassRisk(X, y, LOSSES[name], weight, fit_intercept=fit_intercept)

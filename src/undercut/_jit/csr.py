@@ -31,6 +31,35 @@ def weighted_gram(indptr, indices, data, g, out):
 
 
 @njit(cache=True)
+def gram_product(indptr, indices, data, g, v, out):
+    """``out = X' diag(g) X v``; a row is read from memory once, and not at all where ``g = 0``."""
+    out[:] = 0.0
+    for i in range(np.uint64(g.size)):
+        weight = g[i]
+        if weight == 0.0:
+            continue
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
+        total = 0.0
+        for k in range(start, stop):
+            total += data[k] * v[np.uint64(indices[k])]
+        total *= weight
+        for k in range(start, stop):
+            out[np.uint64(indices[k])] += data[k] * total
+
+
+@njit(cache=True)
+def squared_rmatvec(indptr, indices, data, g, out):
+    """``out_j = sum_i g_i x_ij^2``."""
+    out[:] = 0.0
+    for i in range(np.uint64(g.size)):
+        weight = g[i]
+        if weight == 0.0:
+            continue
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            out[np.uint64(indices[k])] += weight * data[k] * data[k]
+
+
+@njit(cache=True)
 def rmatvec(indptr, indices, data, g, rows, out):
     """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero.
 

@@ -3,7 +3,15 @@
 ``docs/contracts.md`` tells which one to choose.  Each has an example that the tests run.
 """
 
-from undercut.contracts.design import BlockDesign, Design, RowDesign, Rows, StoredDesign, WeightedGramDesign
+from undercut.contracts.design import (
+    BlockDesign,
+    Design,
+    GramProductDesign,
+    RowDesign,
+    Rows,
+    StoredDesign,
+    WeightedGramDesign,
+)
 from undercut.contracts.loss import (
     CompiledSlope,
     KinkedLoss,
@@ -26,7 +34,9 @@ from undercut.contracts.regularizer import (
 )
 from undercut.contracts.risk import (
     BatchedRisk,
+    CurvedRisk,
     Cut,
+    HessianOperator,
     Line,
     LineRisk,
     MajorizedRisk,
@@ -42,11 +52,14 @@ __all__ = [
     "BatchedRisk",
     "BlockDesign",
     "CompiledSlope",
+    "CurvedRisk",
     "Cut",
     "Design",
     "DifferentiableRegularizer",
     "Evaluation",
     "Features",
+    "GramProductDesign",
+    "HessianOperator",
     "KinkedLoss",
     "Kinks",
     "Labeling",

@@ -94,6 +94,24 @@ class WeightedGramDesign(Design, Protocol):
 
 
 @runtime_checkable
+class GramProductDesign(Design, Protocol):
+    """A design that multiplies with ``X' diag(g) X`` in one pass: what products with a Hessian need.
+
+    >>> import numpy as np
+    >>> from undercut.maps.design import as_design
+    >>> design, g = as_design(np.array([[1.0, 2.0], [0.0, 1.0]])), np.array([1.0, 3.0])
+    >>> design.gram_product(g, np.array([1.0, 0.0])), design.squared_rmatvec(g)
+    (array([1., 2.]), array([1., 7.]))
+    """
+
+    def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:
+        """``X' diag(g) X v`` for g of shape (n,) and v of shape (d,): float64, shape (d,)."""
+
+    def squared_rmatvec(self, g: FloatArray) -> FloatArray:
+        """``sum_i g_i x_ij^2`` for every column j, the diagonal of ``X' diag(g) X``: float64, shape (d,)."""
+
+
+@runtime_checkable
 class RowDesign(Design, Protocol):
     """A design whose rows can be selected: what mini-batches and shards need.
 

@@ -174,6 +174,14 @@ class QuadraticRegularizer(DifferentiableRegularizer):
     def add_hessian(self, H: FloatArray) -> None:
         """``H += M``: overwrites the float64 array H (n_params, n_params)."""
 
+    def hessian_product(self, v: FloatArray) -> FloatArray:
+        """``M v``."""
+        return self.gradient(v) - self.gradient(np.zeros_like(v))
+
+    def hessian_diagonal(self, n_params: int) -> FloatArray:
+        """The diagonal of M or a positive approximation: float64, shape (n_params,)."""
+        return np.full(n_params, self.strong_convexity)
+
     @abstractmethod
     def dual_inner(self, A: FloatArray, a: FloatArray) -> FloatArray:
         """``A M^-1 a`` for A of shape (n_params,) or (k, n_params): a number or shape (k,)."""

@@ -161,6 +161,52 @@ class SmoothRisk(LineRisk, Protocol):
         """The second derivatives at w: a float64 array (n_params, n_params) that the caller may overwrite."""
 
 
+class HessianOperator(Protocol):
+    """The (generalized) Hessian H of a risk at one point, by its products; valid as long as its risk.
+
+    >>> from undercut import LinearRisk, Squared
+    >>> hessian = LinearRisk(np.array([[2.0, 0.0], [0.0, 1.0]]), np.ones(2), Squared()).curvature(np.zeros(2))
+    >>> hessian.product(np.ones(2)), hessian.diagonal()
+    (array([2. , 0.5]), array([2. , 0.5]))
+    """
+
+    def product(self, v: FloatArray) -> FloatArray:
+        """``H v``: float64, shape (n_params,); v is not modified."""
+
+    def diagonal(self) -> FloatArray:
+        """The diagonal of H or a non-negative approximation: float64, shape (n_params,).  It scales the parameters."""
+
+
+@runtime_checkable
+class CurvedRisk(LineRisk, Protocol):
+    """A convex differentiable risk with a line search and products with its Hessian, which need not be formed.
+
+    >>> from undercut import L2, minimize
+    >>> from undercut.contracts import Cut
+    >>> class Bowl:  # R(w) = |w - 1|^2 / 2; ``Line`` shows how to write a line
+    ...     n_params, lower_bound, is_convex = 2, 0.0, True
+    ...     def value(self, w):
+    ...         return 0.5 * float((w - 1.0) @ (w - 1.0))
+    ...     def cut(self, w):
+    ...         return Cut(w - 1.0, self.value(w) - float((w - 1.0) @ w), self.value(w))
+    ...     def along(self, w, direction):
+    ...         ...
+    ...     def curvature(self, w):
+    ...         return Identity()
+    >>> class Identity:
+    ...     def product(self, v):
+    ...         return v.copy()
+    ...     def diagonal(self):
+    ...         return np.ones(2)
+    >>> from undercut.contracts import CurvedRisk
+    >>> isinstance(Bowl(), CurvedRisk)
+    True
+    """
+
+    def curvature(self, w: FloatArray) -> HessianOperator:
+        """The second derivatives at w."""
+
+
 @runtime_checkable
 class BatchedRisk(Risk, Protocol):
     """A risk that is a mean over samples: what online solvers and shards need.

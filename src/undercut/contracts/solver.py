@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from undercut.contracts.regularizer import ProximalRegularizer, QuadraticRegularizer, Regularizer
-from undercut.contracts.risk import LineRisk, MajorizedRisk, MinorizedRisk, Risk, SmoothRisk
+from undercut.contracts.risk import CurvedRisk, LineRisk, MajorizedRisk, MinorizedRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
@@ -40,6 +40,7 @@ class State(Protocol):
 
 RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy; subtypes first
     SmoothRisk: "a smooth risk with a Hessian, and {} is not smooth: use CuttingPlane",
+    CurvedRisk: "a smooth risk with Hessian products, and {} has no `curvature(w)`: use CuttingPlane",
     LineRisk: "a risk with an exact line search, and {} has no `along(w, direction)`: use CuttingPlane",
     MajorizedRisk: (
         "a risk with a convex and a concave part, and {} has no `majorizer(w)`: "

@@ -55,6 +55,18 @@ class SparseDesign(Matrix):
         return np.ascontiguousarray(out.T)
 
     @override
+    def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:
+        out = np.empty(self.shape[1])
+        csr.gram_product(*self._parts, g, v, out)
+        return out
+
+    @override
+    def squared_rmatvec(self, g: FloatArray) -> FloatArray:
+        out = np.empty(self.shape[1])
+        csr.squared_rmatvec(*self._parts, g, out)
+        return out
+
+    @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
         out = np.empty((self.shape[1], self.shape[1]))
         csr.weighted_gram(*self._parts, g, out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from typing_extensions import override
 
@@ -32,6 +34,21 @@ class DenseDesign(Matrix):
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
         return sum_of_grams(self.X, g)
+
+    @override
+    def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:
+        out = np.zeros(self.shape[1])
+        with all_threads(self.X.size):
+            for X, part in weighted_blocks(self.X, g):
+                out += (part * (X @ v)) @ X
+        return out
+
+    @override
+    def squared_rmatvec(self, g: FloatArray) -> FloatArray:
+        out = np.zeros(self.shape[1])
+        for X, part in weighted_blocks(self.X, g):
+            out += part @ X**2
+        return out
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
@@ -88,6 +105,16 @@ def row_blocks(X: Array) -> list[slice]:
     """Slices of rows that fit in the cache once they are float64."""
     rows = max(1, BLOCK_BYTES // (8 * max(1, X.shape[1])))
     return [slice(start, start + rows) for start in range(0, X.shape[0], rows)]
+
+
+def weighted_blocks(X: Array, g: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Blocks of rows and their weights; rows of weight zero are left out where they are the majority."""
+    for rows in row_blocks(X):
+        block, part = X[rows], g[rows]
+        used = np.flatnonzero(part)
+        if 2 * used.size < part.size:
+            block, part = block[used], part[used]
+        yield block.astype(np.float64, copy=False), part
 
 
 def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:

@@ -51,6 +51,16 @@ class WithConstant(Matrix):
         return np.block([[self.design.weighted_gram(g), mixed], [mixed.T, np.array([[g.sum()]])]])
 
     @override
+    def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:
+        mixed = self.design.rmatvec(g)
+        last = float(mixed @ v[:-1]) + float(g.sum()) * v[-1]
+        return np.append(self.design.gram_product(g, v[:-1]) + v[-1] * mixed, last)
+
+    @override
+    def squared_rmatvec(self, g: FloatArray) -> FloatArray:
+        return np.append(self.design.squared_rmatvec(g), g.sum())
+
+    @override
     def take(self, rows: Array) -> WithConstant:
         return WithConstant(self.design.take(rows))
 
@@ -66,19 +76,20 @@ class PerClass(Design):
         n, d = design.shape
         self.design, self.n_classes = design, n_classes
         self.shape = (n * n_classes, d * n_classes)
+        self._blocks = design if isinstance(design, BlockDesign) else None  # asked once: the check takes time
 
     @override
     def matvec(self, w: FloatArray) -> FloatArray:
         W = w.reshape(self.n_classes, -1)
-        if isinstance(self.design, BlockDesign):
-            return self.design.matmat(W).reshape(-1)
+        if self._blocks is not None:
+            return self._blocks.matmat(W).reshape(-1)
         return np.stack([self.design.matvec(row) for row in W], axis=1).reshape(-1)
 
     @override
     def rmatvec(self, g: FloatArray) -> FloatArray:
         G = g.reshape(-1, self.n_classes)
-        if isinstance(self.design, BlockDesign):
-            return self.design.rmatmat(G).reshape(-1)
+        if self._blocks is not None:
+            return self._blocks.rmatmat(G).reshape(-1)
         return np.concatenate([self.design.rmatvec(np.ascontiguousarray(column)) for column in G.T])
 
 

@@ -7,12 +7,12 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from undercut.contracts import BlockDesign, RowDesign, StoredDesign, WeightedGramDesign
+from undercut.contracts import BlockDesign, GramProductDesign, RowDesign, StoredDesign, WeightedGramDesign
 from undercut.types import Array
 
 
 @runtime_checkable
-class Matrix(BlockDesign, WeightedGramDesign, RowDesign, StoredDesign, Protocol):
+class Matrix(BlockDesign, WeightedGramDesign, GramProductDesign, RowDesign, StoredDesign, Protocol):
     """A design matrix whose entries are in memory."""
 
     @override

@@ -61,6 +61,14 @@ class L2(QuadraticRegularizer):
         H[np.diag_indices_from(H)] += self.lam if self.weights is None else self.lam * self.weights**2
 
     @override
+    def hessian_product(self, v: FloatArray) -> FloatArray:
+        return self.lam * v if self.weights is None else self.lam * self.weights**2 * v
+
+    @override
+    def hessian_diagonal(self, n_params: int) -> FloatArray:
+        return self.hessian_product(np.ones(n_params))
+
+    @override
     def conjugate(self, z: FloatArray) -> float:
         return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
 

@@ -80,6 +80,14 @@ class Quadratic(QuadraticRegularizer):
         H += self.lam * (self.B.toarray() if sp.issparse(self.B) else self.B)
 
     @override
+    def hessian_product(self, v: FloatArray) -> FloatArray:
+        return np.asarray(self.lam * (self.B @ v))
+
+    @override
+    def hessian_diagonal(self, n_params: int) -> FloatArray:
+        return np.asarray(self.lam * self.B.diagonal())
+
+    @override
     def conjugate(self, z: FloatArray) -> float:
         return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
 

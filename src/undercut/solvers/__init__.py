@@ -14,6 +14,7 @@ from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
@@ -41,6 +42,7 @@ __all__ = [
     "Race",
     "Stop",
     "Subgradient",
+    "TruncatedNewton",
     "WorkingSet",
     "minimize",
 ]

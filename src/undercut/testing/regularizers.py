@@ -118,6 +118,8 @@ def _check_quadratic(reg: QuadraticRegularizer, points: list[FloatArray]) -> Non
         hessian = np.zeros((z.size, z.size))
         reg.add_hessian(hessian)
         assert np.allclose(hessian @ (w - z), reg.gradient(w) - reg.gradient(z)), "add_hessian: must add the metric M"
+        assert np.allclose(reg.hessian_product(z), hessian @ z), "hessian_product: must be M v"
+        assert (reg.hessian_diagonal(z.size) > 0.0).all(), "hessian_diagonal: must be positive"
         slope, curvature = reg.along(w, z)
         expected = reg.value(w) + slope + 0.5 * curvature
         assert np.isclose(reg.value(w + z), expected), f"along: predicts {expected} where reg is {reg.value(w + z)}"

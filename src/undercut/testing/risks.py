@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from undercut.contracts import BatchedRisk, LineRisk, MajorizedRisk, MinorizedRisk, Risk, SmoothRisk
+from undercut.contracts import BatchedRisk, CurvedRisk, LineRisk, MajorizedRisk, MinorizedRisk, Risk, SmoothRisk
 from undercut.testing.tolerance import ROUNDING, magnitude
 from undercut.types import FloatArray
 
@@ -15,7 +17,8 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
     The plane touches R where it was taken; its slope agrees with finite differences; w is not modified; the lower
     bound holds; for a convex risk the plane lies below R at every other point; for a ``LineRisk`` the line agrees with
     the risk and ``minimizer`` finds the minimum; for a ``SmoothRisk`` the Hessian agrees with differences of the
-    gradient; for a ``BatchedRisk`` the batches average to the risk; a majorizer lies above, a minorant below.
+    gradient, and so do the products of a ``CurvedRisk``; for a ``BatchedRisk`` the batches average to the risk; a
+    majorizer lies above, a minorant below.
     """
     rng = np.random.default_rng(random_state)
     points = [scale * rng.standard_normal(risk.n_params) for _ in range(n_points)]
@@ -30,6 +33,8 @@ def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_sta
             _check_line(risk, points[0], sign * (points[1] - points[0]))
     if isinstance(risk, SmoothRisk):
         _check_hessian(risk, points[0], points[1] - points[0])
+    if isinstance(risk, CurvedRisk):
+        _check_products(risk, points[0], points[1] - points[0])
     if isinstance(risk, BatchedRisk):
         _check_batches(risk, points[0])
     if isinstance(risk, MajorizedRisk):
@@ -102,16 +107,27 @@ def _check_line(risk: LineRisk, w: FloatArray, direction: FloatArray) -> None:
 
 
 def _check_hessian(risk: SmoothRisk, w: FloatArray, direction: FloatArray) -> None:
-    """``H d`` agrees with the change of the gradient along d, on average over a short way where H may jump."""
+    off = _off_the_change(risk, w, direction, lambda v: risk.hessian(v) @ direction)
+    assert off <= 0.0, f"hessian: H d differs from the change of the gradient by {off} more than rounding"
+
+
+def _check_products(risk: CurvedRisk, w: FloatArray, direction: FloatArray) -> None:
+    off = _off_the_change(risk, w, direction, lambda v: risk.curvature(v).product(direction))
+    assert off <= 0.0, f"curvature: `product` differs from the change of the gradient by {off} more than rounding"
+    diagonal = risk.curvature(w).diagonal()
+    assert diagonal.shape == w.shape, f"curvature: `diagonal` must have shape {w.shape}; got {diagonal.shape}"
+    assert (diagonal >= 0.0).all(), f"curvature: `diagonal` must not be negative; got {diagonal.min()}"
+
+
+def _off_the_change(
+    risk: Risk, w: FloatArray, direction: FloatArray, product: Callable[[FloatArray], FloatArray]
+) -> float:
+    """How far ``H d``, averaged over a short way where H may jump, is from the change of the gradient; less slack."""
     step = 1e-4
-    hessians = [risk.hessian(w + t * step * direction) for t in np.linspace(-1.0, 1.0, 21)]
-    mean = np.mean([hessian @ direction for hessian in hessians], axis=0)
+    products = [product(w + t * step * direction) for t in np.linspace(-1.0, 1.0, 21)]
     change = (risk.cut(w + step * direction).a - risk.cut(w - step * direction).a) / (2.0 * step)
-    off = float(np.abs(mean - change).max())
-    slack = 1e-4 * magnitude(float(np.abs(change).max())) + float(
-        np.abs((hessians[0] - hessians[-1]) @ direction).max()
-    )
-    assert off <= slack, f"hessian: H d differs from the change of the gradient by {off}"
+    slack = 1e-4 * magnitude(float(np.abs(change).max())) + float(np.abs(products[0] - products[-1]).max())
+    return float(np.abs(np.mean(products, axis=0) - change).max()) - slack
 
 
 def _check_batches(risk: BatchedRisk, w: FloatArray) -> None:

@@ -19,6 +19,7 @@ from undercut._jit.transport import transport
 from undercut.contracts import Evaluation, MulticlassLoss, ScoreFunction
 from undercut.errors import CapabilityError, DataError, NonfiniteError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.scalar import Point, minimize_convex
 from undercut.types import Array, FloatArray
 
@@ -126,8 +127,8 @@ class Curvature(NamedTuple):
 
     def through(self, D: FloatArray) -> FloatArray:
         """``weight_i (diag(p_i) - p_i p_i') d_i`` for every row of D."""
-        mean = (self.P * D).sum(axis=1, keepdims=True)
-        return np.asarray(self.weighted * (D - mean))
+        mean = np.einsum("ik,ik->i", self.P, np.broadcast_to(D, self.P.shape))
+        return np.asarray(self.weighted * (D - mean[:, None]))
 
 
 class SoftmaxScores(ClassScores):
@@ -145,7 +146,7 @@ class SoftmaxScores(ClassScores):
 
 
 class FreeSoftmax(FreeScores, SoftmaxScores):
-    """Softmax with free intercepts: Newton steps in b.
+    """Softmax with free intercepts: Newton steps in b, and in t and b together along a line.
 
     If a Newton step does not decrease the loss even when shortened, a step of iterative proportional fitting does:
     ``b_k += log(weight of class k / sum_i weight_i p_ik)``.
@@ -183,6 +184,34 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
                 break
             at = better
         return at
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        S, D = self.rows(scores), self.rows(direction)
+
+        def joint(t: float, b: FloatArray) -> Joint:
+            moved = S + t * D
+            if not np.isfinite(moved).all():
+                return Joint(t, b, math.inf, math.nan, math.nan, b, math.nan)
+            at = self._at(moved, b)
+            second, totals = self.curvature(at), at.slopes.sum(axis=0)
+            through, inverse = second.through(D), pseudo_inverse(second.C)
+            mixed = through.sum(axis=0)
+            own = float((at.slopes * D).sum()) + slope + curvature * t
+            reduced = own - float(mixed @ inverse @ totals)
+            bend = float((through * D).sum()) - float(mixed @ inverse @ mixed) + curvature
+            dt = -reduced / bend if bend > 0.0 else math.nan
+            db = -(inverse @ (totals + dt * mixed))
+            whole = at.value + slope * t + 0.5 * curvature * t * t
+            return Joint(t, b, whole, reduced, dt, db, -0.5 * (own * dt + float(totals @ db)))
+
+        found = newton_in_both(joint, self._hint, accuracy)
+        if found is None:
+            return super().minimizer(scores, direction, slope, curvature, accuracy)
+        self._hint = _centered(found.b)
+        return found.t
 
     @override
     def _bend(self, at: Settled, D: FloatArray) -> float:

@@ -1,9 +1,10 @@
 """The risk of a linear model: the weighted mean of a pointwise loss of ``X w``, or of ``X w + b`` at the best b.
 
-``LinearRisk(X, y, loss)`` is a ``SmoothRisk``, a ``BatchedRisk`` or a ``MajorizedRisk`` where the loss, the intercept
-and X allow it:
+``LinearRisk(X, y, loss)`` is a ``SmoothRisk``, a ``CurvedRisk``, a ``BatchedRisk`` or a ``MajorizedRisk`` where the
+loss, the intercept and X allow it:
 
     SmoothRisk      a convex ``SmoothLoss``, and a design with ``weighted_gram``
+    CurvedRisk      a convex ``SmoothLoss``, and a design with ``gram_product``
     BatchedRisk     no free intercept (the best one depends on all samples), and a design with ``take``
     MajorizedRisk   a convex loss, or a ``KinkedLoss``
 """
@@ -17,7 +18,10 @@ from typing_extensions import override
 
 from undercut.contracts import (
     BatchedRisk,
+    CurvedRisk,
     Design,
+    GramProductDesign,
+    HessianOperator,
     Loss,
     MajorizedRisk,
     Risk,
@@ -28,6 +32,7 @@ from undercut.contracts import (
 from undercut.kinds import Kinded
 from undercut.maps.design import as_design
 from undercut.risks.checks import normalized_weights, real_targets
+from undercut.risks.scores.hessians import CenteredHessian, LinearHessian
 from undercut.risks.scores.kinked import FixedKinked
 from undercut.risks.scores.mean_loss import SmoothMean, mean_loss
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -64,8 +69,11 @@ class LinearRisk(Kinded, ScoreRisk):
 
     def _kinds(self) -> list[type]:
         kinds: list[type] = []
-        if self.is_convex and isinstance(self.phi, SmoothMean) and isinstance(self.design, WeightedGramDesign):
+        is_smooth = self.is_convex and isinstance(self.phi, SmoothMean)
+        if is_smooth and isinstance(self.design, WeightedGramDesign):
             kinds.append(SmoothLinearRisk)
+        if is_smooth and isinstance(self.design, GramProductDesign):
+            kinds.append(CurvedLinearRisk)
         if not self.fit_intercept and isinstance(self.design, RowDesign):
             kinds.append(BatchedLinearRisk)
         if isinstance(self.phi, FixedKinked):
@@ -91,6 +99,20 @@ class SmoothLinearRisk(LinearRisk, SmoothRisk):
             mixed = self.design.rmatvec(bend)
             hessian -= np.outer(mixed, mixed) / total
         return hessian
+
+
+class CurvedLinearRisk(LinearRisk, CurvedRisk):
+    """A linear risk with products with its Hessian."""
+
+    design: GramProductDesign
+    phi: SmoothMean
+
+    @override
+    def curvature(self, w: FloatArray) -> HessianOperator:
+        bend = self.phi.bend(self.design.matvec(w))
+        if self.fit_intercept and float(bend.sum()) > 0.0:
+            return CenteredHessian(self.design, bend)
+        return LinearHessian(self.design, bend)
 
 
 class BatchedLinearRisk(LinearRisk, BatchedRisk):

@@ -19,6 +19,7 @@ from undercut._jit import piecewise
 from undercut._jit.crossing import crossing
 from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
 from undercut.errors import CapabilityError
+from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
@@ -26,6 +27,7 @@ from undercut.types import FloatArray
 BALANCED = 1e-14  # slopes count as summing to zero up to this share of their absolute sum
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
+EPS = float(np.finfo(float).eps)
 
 
 class SmoothMean(ScoreFunction):
@@ -139,7 +141,10 @@ class FixedSmooth(Fixed, SmoothMean):
 
 
 class FreeSmooth(SmoothMean):
-    """Free intercept, smooth loss: b by safeguarded Newton steps from the last one."""
+    """Free intercept, smooth loss: Newton steps in b from the last one, in t and b together along a line.
+
+    Where a Newton step fails, safeguarded searches in one variable take over.
+    """
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
         self._fixed = FixedSmooth(loss, y, weight)
@@ -147,13 +152,13 @@ class FreeSmooth(SmoothMean):
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        b = self._intercept(scores)
-        value, slopes, _ = self._fixed.evaluate(scores + b)
-        return Evaluation(value, slopes, b)
+        at = self._by_newton(scores) or self._by_search(scores)
+        self._hint = at.intercept
+        return at
 
     @override
     def bend(self, scores: FloatArray) -> FloatArray:
-        return self._fixed.bend(scores + self._intercept(scores))
+        return self._fixed.bend(scores + self.evaluate(scores).intercept)
 
     @override
     def point(self, scores: FloatArray, direction: FloatArray) -> Point:
@@ -163,8 +168,49 @@ class FreeSmooth(SmoothMean):
             centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
             return Point(value, float(slopes @ direction), float(bend @ centered**2))
 
-    def _intercept(self, scores: FloatArray) -> float:
-        """The b at which the slopes sum to zero, up to rounding."""
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        def joint(t: float, b: float) -> Joint:
+            at = scores + t * direction + b
+            value, slopes, _ = self._fixed.evaluate(at)
+            bend = self._fixed.bend(at)
+            with np.errstate(all="ignore"):
+                total, mean = bend.sum(), (bend @ direction) / bend.sum()
+                own, both = slopes @ direction + slope + curvature * t, slopes.sum()
+                reduced = own - mean * both
+                dt = -reduced / (bend @ (direction - mean) ** 2 + curvature)
+                db = -both / total - mean * dt
+                gain = -0.5 * (own * dt + both * db)
+            whole = value + slope * t + 0.5 * curvature * t * t
+            return Joint(t, b, whole, float(reduced), float(dt), float(db), float(gain))
+
+        found = newton_in_both(joint, self._hint, accuracy)
+        if found is None:
+            return super().minimizer(scores, direction, slope, curvature, accuracy)
+        self._hint = found.b
+        return found.t
+
+    def _by_newton(self, scores: FloatArray) -> Evaluation | None:
+        """phi at the b where the slopes sum to zero up to rounding; ``None`` if Newton steps do not halve the sum."""
+        b, last = self._hint, math.inf
+        while True:
+            at = self._fixed.evaluate(scores + b)._replace(intercept=b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
+            if abs(total) <= BALANCED * size < math.inf:
+                return at
+            if not abs(total) < 0.5 * last:
+                return None
+            with np.errstate(all="ignore"):
+                step = total / float(self._fixed.bend(scores + b).sum() or math.nan)
+            if abs(step) <= EPS * abs(b):  # no better b is a float
+                return at
+            b, last = b - step, abs(total)
+
+    def _by_search(self, scores: FloatArray) -> Evaluation:
+        """phi at the b where the slopes sum to zero, up to rounding, from any start."""
         b = self._hint
         for _ in range(MAX_RESTARTS):
             slopes = self._fixed.evaluate(scores + b).slopes
@@ -176,8 +222,7 @@ class FreeSmooth(SmoothMean):
             if shift == 0.0:
                 break
             b += shift
-        self._hint = b
-        return b
+        return self._fixed.evaluate(scores + b)._replace(intercept=b)
 
     def _shift(self, start: FloatArray, away: float, slope_tol: float) -> float:
         """How far b must move in direction ``away``."""

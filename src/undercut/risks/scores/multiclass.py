@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import MulticlassLoss, SmoothRisk, WeightedGramDesign
+from undercut.contracts import (
+    CurvedRisk,
+    GramProductDesign,
+    HessianOperator,
+    MulticlassLoss,
+    SmoothRisk,
+    WeightedGramDesign,
+)
 from undercut.errors import DataError
 from undercut.kinds import Kinded
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.class_scores import ClassScores, SoftmaxScores, class_scores, pseudo_inverse
+from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
 
@@ -23,7 +31,7 @@ class MulticlassRisk(Kinded, ScoreRisk):
     y holds classes 0 ... K-1, and w is the matrix W, one row per class, written row by row: ``w.reshape(K, -1)``.
     With ``fit_intercept`` it is ``min_b sum_i weight_i l(y_i, W x_i + b)`` with one intercept per class; they are not
     penalized, are found exactly, and are returned by ``intercepts(w)``.  The loss is ``CrammerSinger`` or
-    ``Softmax``; with the latter it is a ``SmoothRisk``.
+    ``Softmax``; with the latter it is a ``SmoothRisk`` and a ``CurvedRisk``.
 
     >>> from undercut import L2, minimize
     >>> from undercut.losses import Softmax
@@ -55,8 +63,8 @@ class MulticlassRisk(Kinded, ScoreRisk):
         self.phi: ClassScores
         phi = class_scores(loss, self.y, self.weight, self.n_classes, fit_intercept=fit_intercept)
         super().__init__(PerClass(features, self.n_classes), phi, lower_bound=0.0)
-        if isinstance(phi, SoftmaxScores) and isinstance(features, WeightedGramDesign):
-            self.take_kinds(SmoothMulticlassRisk)
+        if isinstance(phi, SoftmaxScores):
+            self.take_kinds(*(kind for need, kind in SMOOTH_KINDS if isinstance(features, need)))
 
     def intercepts(self, w: FloatArray) -> FloatArray:
         """The intercepts that belong to w, one per class; zeros where the risk has none."""
@@ -89,6 +97,21 @@ class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
             B = np.stack([self.design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
             hessian -= B @ pseudo_inverse(C) @ B.T
         return hessian
+
+
+class CurvedMulticlassRisk(MulticlassRisk, CurvedRisk):
+    """A multiclass risk with products with its Hessian."""
+
+    features: GramProductDesign
+    phi: SoftmaxScores
+
+    @override
+    def curvature(self, w: FloatArray) -> HessianOperator:
+        second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
+        return (FreeSoftmaxHessian if self.fit_intercept else SoftmaxHessian)(self.design, self.features, second)
+
+
+SMOOTH_KINDS = ((WeightedGramDesign, SmoothMulticlassRisk), (GramProductDesign, CurvedMulticlassRisk))
 
 
 def _classes(y: Any, n: int) -> Array:

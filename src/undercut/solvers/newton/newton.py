@@ -17,19 +17,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
-from undercut.contracts import Cut, Line, QuadraticRegularizer, SmoothRisk, Solver
-from undercut.solvers.bounds import LINE_ACCURACY, check_plane, cut_bound, cut_size, tighter
-from undercut.trace import Progress
+from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
+from undercut.solvers.newton.line_step import NewtonState, descend, start
 from undercut.types import FloatArray
-
-
-@dataclass(frozen=True)
-class NewtonState:
-    line: Line  # passes through the solution at ``t``
-    t: float
-    solution: FloatArray
-    cut: Cut  # at the solution
-    progress: Progress
 
 
 @final
@@ -46,36 +36,19 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
     @override
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
-        line = risk.along(w0, np.zeros_like(w0))
-        cut = line.cut(0.0)
-        objective = reg.value(w0) + cut.value
-        bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
-        progress = Progress(0, objective, bound, n_evaluations=1)
-        return NewtonState(line, 0.0, w0, cut, progress)
+        return start(risk, reg, w0)
 
     @override
     def step(self, risk: SmoothRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
-        last, w = state.progress, state.solution
+        w = state.solution
 
         # 1. The Newton direction; M makes the matrix positive definite but for rounding.
         hessian = risk.hessian(w)
         reg.add_hessian(hessian)
         direction = -_solve(hessian, reg.gradient(w) + state.cut.a)
 
-        # 2. The minimum of J along it.
-        line = state.line.turn(state.t, direction)
-        t = line.minimizer(*reg.along(w, direction), accuracy=LINE_ACCURACY)
-        solution, cut = w + t * direction, line.cut(t)
-        objective = reg.value(solution) + cut.value
-        if not objective < last.objective:  # rounding: stay, but keep what the plane proves
-            t, solution, objective = 0.0, w, last.objective
-
-        # 3. Every plane proves a bound.
-        check_plane(cut, w, last.objective, reg.value(w))
-        proved = cut_bound(risk, reg, cut)
-        lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
-        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-        return NewtonState(line, t, solution, cut if t else state.cut, progress)
+        # 2. The minimum of J along it; the plane there proves a bound.
+        return descend(risk, reg, state, direction)
 
 
 def _solve(H: FloatArray, g: FloatArray) -> FloatArray:

@@ -1,0 +1,92 @@
+"""Hessians of risks of scores by their products: a product costs one pass over X, and nothing of size d x d is formed.
+
+linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
+softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.contracts import GramProductDesign, HessianOperator
+from undercut.maps.design import PerClass
+from undercut.risks.scores.class_scores import Curvature, pseudo_inverse
+from undercut.types import FloatArray
+
+
+class LinearHessian(HessianOperator):
+    """``X' diag(bend) X``."""
+
+    def __init__(self, design: GramProductDesign, bend: FloatArray) -> None:
+        self.design, self.bend = design, bend
+
+    @override
+    def product(self, v: FloatArray) -> FloatArray:
+        return self.design.gram_product(self.bend, v)
+
+    @override
+    def diagonal(self) -> FloatArray:
+        return self.design.squared_rmatvec(self.bend)
+
+
+class CenteredHessian(LinearHessian):
+    """``X' diag(bend) X - m m' / sum bend`` with ``m = X' bend``, for a sum of bend that is positive."""
+
+    def __init__(self, design: GramProductDesign, bend: FloatArray) -> None:
+        super().__init__(design, bend)
+        self._mixed = design.rmatvec(bend)
+        self._total = float(bend.sum())
+
+    @override
+    def product(self, v: FloatArray) -> FloatArray:
+        mean = float(self._mixed @ v) / self._total
+        return super().product(v) - mean * self._mixed
+
+    @override
+    def diagonal(self) -> FloatArray:
+        return np.maximum(super().diagonal() - self._mixed**2 / self._total, 0.0)
+
+
+class SoftmaxHessian(HessianOperator):
+    """The Hessian in W of the mean softmax loss, from its second derivatives in the scores."""
+
+    def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
+        self.design, self.features, self.second = design, features, second
+        self._own = second.weighted * (1.0 - second.P)  # of each class by itself
+
+    @override
+    def product(self, v: FloatArray) -> FloatArray:
+        D = self.design.matvec(v).reshape(self.second.P.shape)
+        return self.design.rmatvec(self._through(D).reshape(-1))
+
+    def _through(self, D: FloatArray) -> FloatArray:
+        return self.second.through(D)
+
+    @override
+    def diagonal(self) -> FloatArray:
+        return np.concatenate([self.features.squared_rmatvec(np.ascontiguousarray(own)) for own in self._own.T])
+
+
+class FreeSoftmaxHessian(SoftmaxHessian):
+    """With free intercepts, which follow a change of the scores by ``-C^+ (sum of its rows through D)``.
+
+    The diagonal is that of a problem where the intercept of the same class alone is free.
+    """
+
+    def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
+        super().__init__(design, features, second)
+        self._inverse = pseudo_inverse(second.C)
+
+    @override
+    def _through(self, D: FloatArray) -> FloatArray:
+        through = super()._through(D)
+        follow = self._inverse @ through.sum(axis=0)
+        return np.asarray(through - self.second.through(follow[None, :]))
+
+    @override
+    def diagonal(self) -> FloatArray:
+        mixed = self.design.rmatvec(self._own.reshape(-1)).reshape(self._own.shape[1], -1)
+        total = np.maximum(self._own.sum(axis=0), 1e-300)
+        centered = super().diagonal().reshape(mixed.shape) - mixed**2 / total[:, None]
+        return np.asarray(np.maximum(centered, 0.0).reshape(-1))

@@ -1,0 +1,175 @@
+"""Truncated Newton: the answers of Newton's method with products only, in few passes, certified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.catalogue import SMOOTH, Problem
+
+from undercut import L2, Hinge, LinearRisk, Logistic, MulticlassRisk, Newton, Squared, Status, Stop, minimize
+from undercut.deadline import time_limit
+from undercut.errors import CapabilityError, ParameterError
+from undercut.losses import Softmax
+from undercut.maps.design import as_design
+from undercut.regularizers import Quadratic
+from undercut.risks.scores.hessians import LinearHessian
+from undercut.solvers import TruncatedNewton
+from undercut.solvers.newton.truncated_newton import conjugate_gradients
+
+FORMS = {
+    "dense": np.asarray,
+    "narrow": lambda X: X.astype(np.float32),
+    "sparse": sp.csr_array,
+    "sparse32": lambda X: sp.csr_array(X.astype(np.float32)),
+}
+SOLVERS = (TruncatedNewton(), Newton())
+forms = pytest.mark.parametrize("form", FORMS)
+intercepts = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+
+
+def features(rng, n=60, d=7):
+    """Features with different scales, means that are not zero, and zeros among them; exact in float32."""
+    X = np.where(rng.random((n, d)) < 0.6, 1.0 + rng.standard_normal((n, d)), 0.0) * np.logspace(-1, 1, d)
+    return X.astype(np.float32).astype(np.float64)
+
+
+def matrix_of(hessian, d):
+    return np.stack([hessian.product(column) for column in np.eye(d)], axis=1)
+
+
+# --- Products -----------------------------------------------------------------------------------------------------
+
+
+@forms
+@pytest.mark.parametrize("share", [1.0, 0.2], ids=["most rows", "few rows"])
+def test_a_design_multiplies_with_its_weighted_gram_matrix(rng, form, share):
+    X = features(rng)
+    g = np.where(rng.random(60) < share, rng.random(60), 0.0)
+    design, v = as_design(FORMS[form](X)), rng.standard_normal(7)
+    gram = (X.T * g) @ X
+    np.testing.assert_allclose(design.gram_product(g, v), gram @ v, rtol=1e-12)
+    np.testing.assert_allclose(design.squared_rmatvec(g), np.diag(gram), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@intercepts
+def test_products_and_diagonal_are_those_of_the_hessian(loss, fit_intercept):
+    problem = Problem(loss, fit_intercept, weighted=True)
+    risk, w = problem.risk(), 0.3 * np.random.default_rng(1).standard_normal(problem.d)
+    hessian, exact = risk.curvature(w), risk.hessian(w)
+    size = np.abs(exact).max()
+    np.testing.assert_allclose(matrix_of(hessian, problem.d), exact, atol=1e-10 * size)
+    np.testing.assert_allclose(hessian.diagonal(), np.diag(exact), atol=1e-10 * size)
+
+
+@forms
+@intercepts
+def test_products_of_several_classes_are_those_of_the_hessian(rng, form, fit_intercept):
+    X, y = features(rng, d=4), np.arange(60) % 3
+    risk = MulticlassRisk(FORMS[form](X), y, Softmax(), rng.random(60), fit_intercept=fit_intercept)
+    w = 0.3 * rng.standard_normal(12)
+    hessian, exact = risk.curvature(w), risk.hessian(w)
+    np.testing.assert_allclose(matrix_of(hessian, 12), exact, atol=1e-10 * np.abs(exact).max())
+    if fit_intercept:  # an approximation, never smaller than the diagonal itself
+        assert (hessian.diagonal() >= np.diag(exact) - 1e-12).all()
+    else:
+        np.testing.assert_allclose(hessian.diagonal(), np.diag(exact), rtol=1e-10)
+
+
+# --- Directions ---------------------------------------------------------------------------------------------------
+
+
+def test_conjugate_gradients_end_once_the_residual_is_the_asked_share(rng):
+    root = rng.standard_normal((30, 30))
+    A, b = root @ root.T + np.eye(30), rng.standard_normal(30)
+    scale = np.diag(A)
+    for forcing in (0.5, 1e-2, 1e-6):
+        residual = b - A @ conjugate_gradients(lambda v: A @ v, b, scale, forcing)
+        assert residual @ (residual / scale) <= 1.01 * forcing**2 * (b @ (b / scale))
+
+
+def test_a_matrix_that_rounding_makes_indefinite_does_not_spoil_the_direction(rng):
+    b = rng.standard_normal(5)
+    x = conjugate_gradients(lambda v: np.array([1.0, 1.0, 1.0, 1.0, -1.0]) * v, b, np.ones(5), 1e-9)
+    assert np.isfinite(x).all()
+    assert b @ x >= 0.0
+
+
+def test_conjugate_gradients_see_the_clock(rng):
+    """Once the time is over, one product ends them."""
+    products = []
+    diagonal = np.logspace(-9, 0, 50)
+
+    def product(v):
+        products.append(v)
+        return diagonal * v
+
+    with time_limit(0.0):
+        x = conjugate_gradients(product, rng.standard_normal(50), np.ones(50), 1e-12)
+    assert len(products) == 1
+    assert np.isfinite(x).all()
+
+
+# --- Runs ---------------------------------------------------------------------------------------------------------
+
+
+@forms
+@intercepts
+def test_agrees_with_newton_where_features_have_very_different_scales(rng, form, fit_intercept):
+    X = features(rng, n=200, d=30)
+    y = np.sign(X @ rng.standard_normal(30) + rng.standard_normal(200))
+    risk = LinearRisk(FORMS[form](X), y, Logistic(), fit_intercept=fit_intercept)
+    found, exact = (minimize(risk, L2(1e-3), solver, stop=Stop(gap_rel=1e-8)) for solver in SOLVERS)
+    assert found.status is Status.CONVERGED
+    assert found.objective == pytest.approx(exact.objective, rel=2e-8)
+    assert found.lower_bound <= exact.objective * (1.0 + 1e-12)
+
+
+def test_any_quadratic_regularizer_will_do(rng):
+    X, root = features(rng, n=100, d=6), rng.standard_normal((6, 6))
+    y = np.sign(X @ rng.standard_normal(6) + 0.1)
+    weights, center = np.linspace(0.1, 3.0, 6), np.arange(6.0)
+    B = root @ root.T + np.eye(6)
+    for reg in (L2(0.1, center, weights), Quadratic(0.1, B, center), Quadratic(0.1, sp.csc_array(B))):
+        risk = LinearRisk(X, y, Logistic())
+        found, exact = (minimize(risk, reg, solver, stop=Stop(gap_rel=1e-8)) for solver in SOLVERS)
+        assert found.status is Status.CONVERGED
+        np.testing.assert_allclose(found.w, exact.w, rtol=1e-3, atol=1e-3)
+
+
+def test_ridge_regression_takes_one_step_if_the_system_is_solved_exactly(rng):
+    X = features(rng, n=80, d=120)
+    y, lam = X @ rng.standard_normal(120), 1e-2
+    result = minimize(LinearRisk(X, y, Squared()), L2(lam), TruncatedNewton(forcing=1e-9), stop=Stop(gap_rel=1e-6))
+    assert result.n_steps == 1
+    exact = np.linalg.solve(X.T @ X / 80 + lam * np.eye(120), X.T @ y / 80)
+    np.testing.assert_allclose(result.w, exact, rtol=1e-4, atol=1e-6)
+
+
+def test_products_stay_few_where_features_have_very_different_scales(rng, monkeypatch):
+    """Without a preconditioner this takes hundreds."""
+    X = rng.standard_normal((300, 50)) * np.logspace(-3, 3, 50)
+    y = np.sign(X @ (rng.standard_normal(50) / np.logspace(-3, 3, 50)) + 0.5 * rng.standard_normal(300))
+    risk, products = LinearRisk(X, y, Logistic()), []
+    plain = LinearHessian.product
+
+    def counted(self, v):
+        products.append(None)
+        return plain(self, v)
+
+    monkeypatch.setattr(LinearHessian, "product", counted)
+    result = minimize(risk, L2(1e-8), TruncatedNewton(), stop=Stop(gap_rel=1e-3, max_steps=40))
+    assert result.status is Status.CONVERGED
+    assert len(products) <= 200
+
+
+def test_a_risk_without_a_hessian_is_refused(signs):
+    with pytest.raises(CapabilityError, match=r"TruncatedNewton needs a smooth risk .* no `curvature\(w\)`"):
+        minimize(LinearRisk(*signs, Hinge()), L2(0.1), TruncatedNewton())
+
+
+@pytest.mark.parametrize("forcing", [0.0, 1.0, -0.5, float("nan")])
+def test_the_share_is_checked(forcing):
+    with pytest.raises(ParameterError, match="`forcing` must be between 0 and 1"):
+        TruncatedNewton(forcing=forcing)
