@@ -36,7 +36,8 @@ QUADRATIC = FunctionRisk(lambda w: (float(w @ w), 2.0 * w), n_params=2)
 
 def smooth_if_needed(solver):
     """A problem every solver accepts."""
-    return Problem("logistic" if solver in ("lbfgs", "newton") else "hinge", fit_intercept=True, lam=0.01)
+    smooth = solver in ("lbfgs", "newton", "truncated_newton")
+    return Problem("logistic" if smooth else "hinge", fit_intercept=True, lam=0.01)
 
 
 class Failing(LinearRisk):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from undercut.contracts import (
+    Design,
     LineRisk,
     MinorizedRisk,
     PiecewiseLinearLoss,
@@ -40,6 +41,7 @@ from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 
 WIDE = 0.1  # features per sample
+LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -110,20 +112,20 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
-        "several classes, margin loss, sparse X",
+        "several classes, margin loss, large sparse X",
         lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        "kinked loss, sparse X with many features",
+        "kinked loss, large sparse X with many features",
         lambda risk, reg: _has_kinks(risk) and _is_wide_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes; the bundle is faster where lambda is large",
     ),
     Row(
-        "kinked loss, sparse X",
-        lambda risk, reg: _has_kinks(risk) and _is_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
+        "kinked loss, large sparse X",
+        lambda risk, reg: _has_kinks(risk) and _is_large_and_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
         lambda risk: Race(candidates=(LineSearchBundle(), DualCoordinate())),
         "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
     ),
@@ -180,16 +182,24 @@ def _has_kinks(risk: Risk) -> bool:
     return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
 
 
-def _is_sparse(risk: Risk) -> bool:
-    X = risk.features if isinstance(risk, MulticlassRisk) else getattr(risk, "design", None)
-    return isinstance(X, SparseDesign)
+def _features(risk: Risk) -> Design:
+    """X itself, which several classes share."""
+    return risk.features if isinstance(risk, MulticlassRisk) else cast(LinearRisk, risk).design
+
+
+def _is_large_and_sparse(risk: Risk) -> bool:
+    """Whether X is sparse, and so large that it matters how it is read."""
+    if not isinstance(risk, LinearRisk | MulticlassRisk):
+        return False
+    X = _features(risk)
+    return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
 
 
 def _is_wide_dual(risk: Risk, reg: Regularizer) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    if not _is_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
+    if not _is_large_and_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
         return False
-    n_samples, n_features = (risk.features if isinstance(risk, MulticlassRisk) else risk.design).shape  # type: ignore[attr-defined]
+    n_samples, n_features = _features(risk).shape
     return bool(n_features >= WIDE * n_samples)
 
 
