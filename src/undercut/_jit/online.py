@@ -2,7 +2,7 @@
 
 The iterate is ``w = scale * v``: shrinking it, projecting it on a ball and keeping its norm cost O(1), a subgradient of
 a sparse row O(nonzeros).  The sum of iterates is ``weight_v * v + u``, which the same updates keep.
-How a row is found is told in ``undercut.contracts.Rows``.
+``undercut.contracts.Rows`` describes the storage of a row.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
-AHEAD = 3  # steps between the asking for a row and its use
-FETCHED = 256  # values of a row that are asked for; the processor itself fetches what follows in sequence
+AHEAD = 3  # a row is prefetched this many steps before its use
+FETCHED = 256  # values of a row that are prefetched; the processor itself fetches what follows in sequence
 
 
 @njit(cache=True)
@@ -31,17 +31,45 @@ def run_pass(
 ):  # fmt: skip
     """Steps t+1, t+2, ... over mini-batches ``order[0:batch], order[batch:2*batch], ...``; updates v, u and state.
 
-    ``learning`` says that G is not known, and is the largest subgradient seen.
+    ``learning`` says that G is not known, and is the largest subgradient seen.  With ``growing`` a new phase starts
+    where the norm has come close to R, and the pass ends where a phase has become long enough.
     """
-    # Plain variables stay in registers; the entries of ``state`` would go through memory at every step.
+    first, done = 0, False
+    while first < order.size and not done:
+        r = state[R]
+        near2 = near_squared(r, epsilon, lam) if growing else math.inf
+        longest = min(length_cap, length_per_r2 * r * r) if growing else math.inf
+        first = _phase(
+            dense, indptr, columns, values, constant, y, weight, order, first, batch, kind, setting,
+            method, lam, learning, radius, tau_one, near2, longest, averaging, v, u, state,
+        )  # fmt: skip
+        if growing and state[NORM2] >= near2:
+            state[R], state[T], state[TAU_SUM] = next_phase(
+                r, state[T], state[TAU_SUM], state[G], opening, epsilon, lam, state[NORM2]
+            )
+            state[PHASES] += 1.0
+            if averaging:
+                u[:] = 0.0
+                state[WEIGHT_V], state[N_SUMMED] = (state[SCALE], 1.0) if opening == 0.0 else (0.0, 0.0)
+        elif growing and state[T] >= longest:
+            state[DONE], done = 1.0, True
+
+
+@njit(cache=True)
+def _phase(
+    dense, indptr, columns, values, constant, y, weight, order, first, batch, kind, setting,
+    method, lam, learning, radius, tau_one, near2, longest, averaging, v, u, state,
+):  # fmt: skip
+    """Steps over ``order[first:]`` until ``|w|^2 >= near2`` or ``t >= longest``; returns where the next one begins.
+
+    Plain variables stay in registers; the entries of ``state`` would go through memory at every step.
+    """
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
-    slopes, near2, smallest = np.empty(batch), near_squared(r, epsilon, lam), 1e-4 if averaging else 1e-100
-    width, last = np.uint64(columns.size), np.uint64(v.size - 1)
-    for first in range(0, order.size, batch):
+    slopes, width = np.empty(batch), np.uint64(columns.size)
+    while first < order.size:
         count = min(batch, order.size - first)
-        if first + 2 * AHEAD < order.size:
-            _fetch(dense, indptr, columns, values, y, weight, width, order[first + AHEAD], order[first + 2 * AHEAD])
+        _fetch(dense, indptr, columns, values, y, weight, width, order, first + AHEAD)
 
         # 1. A subgradient of the mini-batch's loss: its slopes at the current iterate, and a bound on its norm.
         bound, score, size2 = 0.0, 0.0, 0.0
@@ -61,9 +89,8 @@ def run_pass(
         tau_sum += tau
         scale *= shrink
         norm2 *= shrink * shrink
-        if abs(scale) < smallest:  # before it underflows, or the sum of iterates loses its digits
-            u += weight_v * v
-            v *= scale
+        if abs(scale) < (1e-4 if averaging else 1e-100):  # before it underflows, or the sum of iterates loses digits
+            _rescale(v, u, scale, weight_v)
             score *= scale
             scale, weight_v = 1.0, 0.0
 
@@ -77,38 +104,45 @@ def run_pass(
             change = -step_size * slopes[m]
             norm2 = max(0.0, norm2 + change * (2.0 * scale * score + change * size2))
             change /= scale
-            for k in range(start, stop):
-                v[np.uint64(columns[k - offset])] += change * values[k]
-            v[last] += change * constant
+            _add_row(values, columns, start, stop, offset, constant, change, v)
             if averaging and weight_v != 0.0:
-                for k in range(start, stop):
-                    u[np.uint64(columns[k - offset])] -= weight_v * change * values[k]
-                u[last] -= weight_v * change * constant
+                _add_row(values, columns, start, stop, offset, constant, -weight_v * change, u)
 
-        # 4. Projection on the ball, the running sum, and a new phase where the norm has come close to R.
+        # 4. Projection on the ball, and the running sum.
         if norm2 > radius * radius:
             scale, norm2 = scale * radius / math.sqrt(norm2), radius * radius
         if averaging:
             weight_v += scale
             n_summed += 1.0
-        if growing:
-            if norm2 >= near2:
-                r, t, tau_sum = next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2)
-                near2 = near_squared(r, epsilon, lam)
-                state[PHASES] += 1.0
-                if averaging:
-                    u[:] = 0.0
-                    weight_v, n_summed = (scale, 1.0) if opening == 0.0 else (0.0, 0.0)
-            elif t >= min(length_cap, length_per_r2 * r * r):
-                state[DONE] = 1.0
-                break
-    state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R] = scale, norm2, t, tau_sum, r
+        first += batch
+        if norm2 >= near2 or t >= longest:
+            break
+    state[SCALE], state[NORM2], state[T], state[TAU_SUM] = scale, norm2, t, tau_sum
     state[G], state[WEIGHT_V], state[N_SUMMED] = g, weight_v, n_summed
+    return first
 
 
 @njit(cache=True)
-def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
-    """Get the row that comes soon into the cache, and of a later one where it begins."""
+def _rescale(v, u, scale, weight_v):
+    """Make ``scale`` one and ``weight_v`` zero: w and ``weight_v * v + u`` stay as they are."""
+    u += weight_v * v
+    v *= scale
+
+
+@njit(cache=True, forceinline=True)
+def _add_row(values, columns, start, stop, offset, constant, factor, v):
+    """``v += factor * x``."""
+    for k in range(start, stop):
+        v[np.uint64(columns[k - offset])] += factor * values[k]
+    v[np.uint64(v.size - 1)] += factor * constant
+
+
+@njit(cache=True)
+def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
+    """Get the row ``order[at]`` into the cache, and of a later one where it begins."""
+    if at + AHEAD >= order.size:
+        return
+    soon, later = order[at], order[at + AHEAD]
     start, stop, _ = _row(dense, indptr, width, np.uint64(soon))
     stop = min(stop, start + np.uint64(FETCHED))
     for k in range(start, stop, np.uint64(8)):  # a line of the cache holds 8 doubles or 16 indices
@@ -123,7 +157,7 @@ def _fetch(dense, indptr, columns, values, y, weight, width, soon, later):
 
 @njit(cache=True)
 def _row(dense, indptr, width, i):
-    """(start, stop, offset) of row i; unsigned indices spare Numba the wrap-around test."""
+    """(start, stop, offset) of row i; unsigned indices need no wrap-around test."""
     if dense:
         return i * width, i * width + width, i * width
     return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
