@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, FunctionRisk, Ramp, SequenceLabeler
+from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler
+from undercut.losses import CrammerSinger
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    DualCoordinate,
     KernelHedging,
     LevelBundle,
     LineSearchBundle,
@@ -22,6 +25,9 @@ from undercut.solvers import (
     NonconvexBundle,
     PairDescent,
     ProximalBundle,
+    Race,
+    TruncatedNewton,
+    WorkingSet,
 )
 from undercut.solvers.auto import LEAST_PLANES, MOST_PLANES, NEWTON_PARAMS, PLANES_BYTES, TABLE, chain_planes, resolve
 
@@ -49,6 +55,14 @@ def kernel_problem(gram):
     return GramRisk(gram, Y), KernelNorm(0.1, gram)
 
 
+def sparse(n, d):
+    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), Hinge())
+
+
+def several_classes():
+    return MulticlassRisk(sp.eye_array(1000, 200, format="csr"), np.arange(1000) % 3, CrammerSinger())
+
+
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
@@ -58,8 +72,17 @@ CASES = [
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
     (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
     (Problem("logistic").risk(), L2(0.1), Newton()),
-    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(0.1), LineSearchBundle()),
+    (
+        Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
+        L2(0.1),
+        Race(candidates=(LineSearchBundle(), TruncatedNewton())),
+    ),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
+    (Problem("logistic").risk(), L1(0.1), WorkingSet()),
+    (sparse(1000, 200), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(4000, 30), L2(0.1), Race(candidates=(LineSearchBundle(), DualCoordinate()))),
+    (sparse(30, 30), L2(0.1), LineSearchBundle()),
+    (several_classes(), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
 ]
 
 

@@ -36,6 +36,7 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
@@ -134,6 +135,12 @@ TABLE = (
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        "the risk is smooth and has Hessian products",
+        lambda risk, reg: _accepts(TruncatedNewton(), risk, reg),
+        lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
+        "planes are cheaper where lambda is large, Newton steps need fewer products where it is small",
     ),
     Row(
         "anything else",
