@@ -10,6 +10,7 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -25,6 +26,7 @@ __all__ = [
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",
+    "InteriorPoint",
     "KernelHedging",
     "Lbfgs",
     "LevelBundle",

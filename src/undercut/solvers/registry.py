@@ -15,6 +15,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -43,6 +44,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ProximalBundle,
     LevelBundle,
     Newton,
+    InteriorPoint,
     Lbfgs,
     NonconvexBundle,
     ClassicBundle,
