@@ -80,8 +80,27 @@ def correct(scores, kinks, caps, t, r, u, v, D, ds, mu, p, q, pull):
 
 
 @njit(**OPTIONS)
-def finish(scores, kinks, caps, t, r, u, v, D, ds, p, q, du):
-    """Replace p and q by dr and dt, fill du, and return the inverse of the longest step."""
+def recenter(scores, kinks, caps, t, r, u, v, D, p, q, dt, dr, du, step, low, high, to_p, to_q, pull):
+    """Fill p and q that lead products beyond ``low`` or ``high`` after a step back to them, and their pull.
+
+    The change of a large product is limited to ``high``: its whole excess would spoil the others (Gondzio 1996).
+    """
+    pull[:] = 0.0
+    for k in range(caps.shape[0]):
+        for i in range(scores.size):
+            if caps[k, i] > 0.0:
+                up, down, over, under = u[k, i], v[k, i], t[k, i], r[k, i]
+                first = (under + step * dr[k, i]) * (up + step * du[k, i])
+                second = (over + step * dt[k, i]) * (down - step * du[k, i])
+                to_p[k, i] = p[k, i] + max(min(max(first, low), high) - first, -high)
+                to_q[k, i] = q[k, i] + max(min(max(second, low), high) - second, -high)
+                z = scores[i] - kinks[k, i]
+                pull[i] += D[k, i] * (z + (to_p[k, i] + under * up) / up - (to_q[k, i] + over * down) / down)
+
+
+@njit(**OPTIONS)
+def solve(scores, kinks, caps, t, r, u, v, D, p, q, ds, dt, dr, du):
+    """Fill dt, dr and du for the equations p and q, and return the inverse of the longest step."""
     inverse = 0.0
     for k in range(caps.shape[0]):
         for i in range(scores.size):
@@ -89,10 +108,10 @@ def finish(scores, kinks, caps, t, r, u, v, D, ds, p, q, du):
                 up, down, over, under = u[k, i], v[k, i], t[k, i], r[k, i]
                 z = scores[i] - kinks[k, i]
                 move = D[k, i] * (ds[i] + z + (p[k, i] + under * up) / up - (q[k, i] + over * down) / down)
-                p[k, i] = (p[k, i] - under * move) / up
-                q[k, i] = (q[k, i] + over * move) / down
+                dr[k, i] = (p[k, i] - under * move) / up
+                dt[k, i] = (q[k, i] + over * move) / down
                 du[k, i] = move
-                inverse = max(inverse, -p[k, i] / under, -q[k, i] / over, -move / up, move / down)
+                inverse = max(inverse, -dr[k, i] / under, -dt[k, i] / over, -move / up, move / down)
     return inverse
 
 

@@ -12,6 +12,10 @@ from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.types import FloatArray
 
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
+FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
+NEIGHBORHOOD = 0.1  # products from this share of mu to its inverse are not corrected
+MAX_CORRECTIONS = 4
+LONG = 0.9  # steps beyond this length need no correction
 RIDGE = 1e-15  # relative: the first that is tried where rounding makes the Newton matrix indefinite
 
 
@@ -49,32 +53,85 @@ class Iterate(NamedTuple):
     total: float
 
 
+class Move(NamedTuple):
+    """A step: the right-hand sides p and q that it solves, its direction, and how far it may go (at most 1)."""
+
+    p: FloatArray
+    q: FloatArray
+    dx: FloatArray
+    ds: FloatArray
+    change: tuple[FloatArray, FloatArray, FloatArray]  # dt, dr, du
+    reach: float
+
+
+class Equations:
+    """The linearized equations at an iterate, whose matrix is factored once for several right-hand sides."""
+
+    def __init__(self, program: KinkedProgram, at: Iterate, residual: FloatArray) -> None:
+        self.program, self.at, self.residual = program, at, residual  # residual: q'(w) + A' g
+        self.where = (at.scores, program.kinks.kinks, program.kinks.caps, *at.inside)
+        self.D, self.pull = self.room(), np.empty_like(at.scores)
+        bend = np.empty_like(at.scores)
+        barrier.predict(*self.where, self.D, bend, self.pull)
+        self._factor = _factored(program.newton_matrix(bend))
+
+    def room(self) -> FloatArray:
+        """An array with a number per kink."""
+        return np.empty(self.program.kinks.caps.shape)
+
+    def predicted(self) -> tuple[FloatArray, float]:
+        """The change of the scores by the step towards mu = 0, and the mu to aim at after seeing how far it could go."""
+        ds = self._scores(self._solved())
+        inverse, bent = barrier.reach(*self.where, self.D, ds)
+        total = self.at.total
+        left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
+        return ds, total * (left / total) ** 3 / (2 * self.program.n_kinks)
+
+    def corrected(self, ds: FloatArray, mu: float) -> Move:
+        """The step that aims at mu and allows for the second-order terms of a first step ds."""
+        p, q = self.room(), self.room()
+        barrier.correct(*self.where, self.D, ds, mu, p, q, self.pull)
+        return self._move(p, q)
+
+    def recentered(self, move: Move, mu: float) -> Move:
+        """A step that may go further, because products far from mu are led back (Gondzio 1996)."""
+        p, q = self.room(), self.room()
+        step = min(1.0, move.reach + FURTHER)
+        low, high = NEIGHBORHOOD * mu, mu / NEIGHBORHOOD
+        barrier.recenter(*self.where, self.D, move.p, move.q, *move.change, step, low, high, p, q, self.pull)
+        return self._move(p, q)
+
+    def _move(self, p: FloatArray, q: FloatArray) -> Move:
+        dx = self._solved()
+        ds, change = self._scores(dx), (self.room(), self.room(), self.room())
+        inverse = barrier.solve(*self.where, self.D, p, q, ds, *change)
+        return Move(p, q, dx, ds, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+
+    def _solved(self) -> FloatArray:
+        force = self.residual + self.program.rows.rmatvec(self.pull)
+        solved: FloatArray = cho_solve(self._factor, force, check_finite=False)
+        return -solved
+
+    def _scores(self, dx: FloatArray) -> FloatArray:
+        return self.program.rows.matvec(dx)
+
+
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
     """The next iterate and the length of the step; ``residual`` is ``q'(w) + A' g``."""
-    kinks, caps = program.kinks.kinks, program.kinks.caps
-    where = (at.scores, kinks, caps, *at.inside)
-    D, p, q, du = (np.empty(caps.shape) for _ in range(4))
-    bend, pull = np.empty_like(at.scores), np.empty_like(at.scores)
-
-    # 1. The step towards mu = 0, and how far it could go: it says how small a mu to aim at.
-    barrier.predict(*where, D, bend, pull)
-    factor = _factored(program.newton_matrix(bend))
-    dx = _solve(factor, residual + program.rows.rmatvec(pull))
-    ds = program.rows.matvec(dx)
-    inverse, bent = barrier.reach(*where, D, ds)
-    reached = max(0.0, at.total * (1.0 - 1.0 / inverse) + bent / inverse**2)
-    aim = at.total * (reached / at.total) ** 3 / (2 * program.n_kinks)
-
-    # 2. The same matrix with the second-order terms of that step.
-    barrier.correct(*where, D, ds, aim, p, q, pull)
-    dx = _solve(factor, residual + program.rows.rmatvec(pull))
-    ds = program.rows.matvec(dx)
-    inverse = barrier.finish(*where, D, ds, p, q, du)
-
-    # 3. As far as all slacks and slopes stay positive.
-    length = min(1.0, SHORT_OF_BOUNDARY / max(inverse, 1e-300))
-    inside, total = at.inside.moved(caps, q, p, du, length)
-    return Iterate(at.x + length * dx, at.scores + length * ds, inside, total), length
+    equations = Equations(program, at, residual)
+    ds, mu = equations.predicted()
+    move = equations.corrected(ds, mu)
+    for _ in range(MAX_CORRECTIONS):
+        if move.reach > LONG:
+            break
+        longer = equations.recentered(move, mu)
+        gain = longer.reach - move.reach
+        if gain > 0.0:
+            move = longer
+        if gain < LEAST_GAIN * FURTHER:
+            break
+    inside, total = at.inside.moved(program.kinks.caps, *move.change, move.reach)
+    return Iterate(at.x + move.reach * move.dx, at.scores + move.reach * move.ds, inside, total), move.reach
 
 
 def _factored(H: FloatArray) -> Any:
@@ -86,9 +143,3 @@ def _factored(H: FloatArray) -> Any:
         except LinAlgError:
             H[np.diag_indices_from(H)] += ridge
             ridge *= 100.0
-
-
-def _solve(factor: Any, force: FloatArray) -> FloatArray:
-    """``-H^-1 force``."""
-    solved: FloatArray = cho_solve(factor, force, check_finite=False)
-    return -solved
