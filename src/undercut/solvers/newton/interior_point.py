@@ -34,7 +34,7 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 SHORTEST = 1e-8  # a step shorter than this gains nothing
-SMALLEST_GAP = 1e-10  # relative: the gap at the start is assumed to be at least this
+SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         scores = program.rows.matvec(x)
 
         # Slacks and slopes on the central path, as far from its end as w0 may be.
-        total = max(objective - known, SMALLEST_GAP * (1.0 + abs(objective)))
+        total = max(objective - known, SMALLEST_GAP * program.size(scores))
         inside = Inside.centered(program, scores, total / max(2.0 * program.n_kinks, 1.0))
         progress = Progress(0, objective, known, n_evaluations=1)
         return _certified(risk, reg, program, Iterate(x, scores, inside, total), w0, progress)

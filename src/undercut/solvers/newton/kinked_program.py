@@ -109,6 +109,7 @@ class KinkedProgram:
         self.kinks = self.data if absolute is None else _stacked(self.data, absolute)
         kind = Rows if absolute is None else RowsAndIdentity
         self.rows = kind(design, fit_intercept=risk.fit_intercept)
+        self.curvature = _curvature(reg, risk.n_params, risk.n_params + risk.fit_intercept)
         self.n_kinks = int((self.kinks.caps > 0.0).sum())
 
         if risk.fit_intercept:
@@ -118,6 +119,11 @@ class KinkedProgram:
     def start(self, w: FloatArray, intercept: float) -> FloatArray:
         """x at w."""
         return np.append(w, intercept) if self.rows.fit_intercept else w
+
+    def size(self, scores: FloatArray) -> float:
+        """The size of the numbers whose differences make the losses; positive."""
+        sizes = self.kinks.caps * (np.abs(scores) + np.abs(self.kinks.kinks))
+        return max(float(sizes.sum()), 1e-200)
 
     def slopes(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``A' g`` of the samples alone, and of all rows, for ``g = left + sum_k u_k``."""
@@ -148,15 +154,6 @@ class KinkedProgram:
             slope[: w.size] = self.reg.gradient(w)
         return slope
 
-    def newton_matrix(self, bend: FloatArray) -> FloatArray:
-        """``q'' + A' diag(bend) A``."""
-        H, d = self.rows.weighted_gram(bend), self.rows.d
-        if isinstance(self.reg, SeparableRegularizer):
-            H[np.arange(d), np.arange(d)] += self.reg.terms.l2
-        elif isinstance(self.reg, QuadraticRegularizer):
-            self.reg.add_hessian(H[:d, :d])
-        return H
-
 
 def check_penalty(solver: str, reg: Regularizer) -> None:
     """Raise ``CapabilityError`` unless a program can hold the penalty."""
@@ -167,6 +164,16 @@ def check_penalty(solver: str, reg: Regularizer) -> None:
             f"{solver} needs a penalty that is quadratic or a sum of absolute values and squares, and "
             f"{type(reg).__name__} is neither: use L2, L1 or ElasticNet, or LevelBundle as the solver"
         )
+
+
+def _curvature(reg: Regularizer, n_params: int, size: int) -> FloatArray:
+    """``q''`` as a matrix of the size of x."""
+    H = np.zeros((size, size))
+    if isinstance(reg, SeparableRegularizer):
+        H[np.arange(n_params), np.arange(n_params)] = reg.terms.l2
+    elif isinstance(reg, QuadraticRegularizer):
+        reg.add_hessian(H[:n_params, :n_params])
+    return H
 
 
 def _weighted(pieces: Pieces, weight: FloatArray) -> Kinks:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
 from undercut._jit import barrier
 from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.solvers.newton.factor import Factor
 from undercut.types import FloatArray
 
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
 FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
 NEIGHBORHOOD = 0.1  # products from this share of mu to its inverse are not corrected
-MAX_CORRECTIONS = 4
+MAX_CORRECTIONS = 2
 LONG = 0.9  # steps beyond this length need no correction
-RIDGE = 1e-15  # relative: the first that is tried where rounding makes the Newton matrix indefinite
 
 
 class Inside(NamedTuple):
@@ -71,9 +69,9 @@ class Equations:
         self.program, self.at, self.residual = program, at, residual  # residual: q'(w) + A' g
         self.where = (at.scores, program.kinks.kinks, program.kinks.caps, *at.inside)
         self.D, self.pull = self.room(), np.empty_like(at.scores)
-        bend = np.empty_like(at.scores)
-        barrier.predict(*self.where, self.D, bend, self.pull)
-        self._factor = _factored(program.newton_matrix(bend))
+        self.bend = np.empty_like(at.scores)
+        barrier.predict(*self.where, self.D, self.bend, self.pull)
+        self._factor = Factor(program.curvature + program.rows.weighted_gram(self.bend))
 
     def room(self) -> FloatArray:
         """An array with a number per kink."""
@@ -108,9 +106,12 @@ class Equations:
         return Move(p, q, dx, ds, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
 
     def _solved(self) -> FloatArray:
-        force = self.residual + self.program.rows.rmatvec(self.pull)
-        solved: FloatArray = cho_solve(self._factor, force, check_finite=False)
-        return -solved
+        return -self._factor.solve(self.residual + self.program.rows.rmatvec(self.pull), self._product)
+
+    def _product(self, x: FloatArray) -> FloatArray:
+        """The Newton matrix times x; accurate also where the scores hardly depend on x."""
+        rows = self.program.rows
+        return self.program.curvature @ x + rows.rmatvec(self.bend * rows.matvec(x))
 
     def _scores(self, dx: FloatArray) -> FloatArray:
         return self.program.rows.matvec(dx)
@@ -132,14 +133,3 @@ def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Ite
             break
     inside, total = at.inside.moved(program.kinks.caps, *move.change, move.reach)
     return Iterate(at.x + move.reach * move.dx, at.scores + move.reach * move.ds, inside, total), move.reach
-
-
-def _factored(H: FloatArray) -> Any:
-    """The Cholesky factor of H, with the smallest ridge that lets the factorization through."""
-    ridge = RIDGE * float(np.trace(H))
-    while True:
-        try:
-            return cho_factor(H, check_finite=False)
-        except LinAlgError:
-            H[np.diag_indices_from(H)] += ridge
-            ridge *= 100.0
