@@ -1,8 +1,8 @@
 """Interior point steps for sums of kinks ``sum_ki caps_ki max(0, s_i - kinks_ki)``, in one pass over the kinks each.
 
 A kink has slacks t, r > 0 with ``t - r = z = s_i - kink`` and slopes u, v > 0 with ``u + v = cap``.  The point is
-optimal where ``r u = t v = 0``; steps aim at ``r u = t v = mu``.  With ``D = 1 / (t/v + r/u)`` and a move ds of the
-score, the linearized equations ``u dr + r du = p`` and ``v dt - t du = q`` have the solution
+optimal where ``r u = t v = 0``; steps aim at ``r u = t v = min(cap, most) mu``.  With ``D = 1 / (t/v + r/u)`` and a
+move ds of the score, the linearized equations ``u dr + r du = p`` and ``v dt - t du = q`` have the solution
 
     du = D (ds + z + (p + r u) / u - (q + t v) / v),      dr = (p - r du) / u,      dt = (q + t du) / v
 
@@ -19,19 +19,21 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**OPTIONS)
-def center(scores, kinks, caps, mu, t, r, u, v):
-    """Fill slacks and slopes with ``r u = t v = mu``, the only such point for given scores."""
+def center(scores, kinks, caps, mu, most, t, r, u, v):
+    """Fill slacks and slopes with ``r u = t v = min(cap, most) mu``, the only such point for given scores."""
     for k in range(caps.shape[0]):
         for i in range(scores.size):
             cap, z = caps[k, i], scores[i] - kinks[k, i]
             t[k, i] = r[k, i] = u[k, i] = v[k, i] = 0.0
             if cap > 0.0:
-                size = abs(z) * cap / (4.0 * mu)
+                product = min(cap, most) * mu
+                size = abs(z) * cap / (4.0 * product)
                 root = 1.0 + math.sqrt(1.0 + 4.0 * size * size)
                 small = cap / (root + 2.0 * size)  # the lesser of u and v: (1 - q) cap / 2 with q = 2 size / root
                 large = cap - small
                 u[k, i], v[k, i] = (large, small) if z > 0.0 else (small, large)
-                t[k, i], r[k, i] = (z + mu / large, mu / large) if z > 0.0 else (mu / large, mu / large - z)
+                short = product / large
+                t[k, i], r[k, i] = (z + short, short) if z > 0.0 else (short, short - z)
 
 
 @njit(**OPTIONS)
@@ -64,26 +66,28 @@ def reach(scores, kinks, caps, t, r, u, v, D, ds):
 
 
 @njit(**OPTIONS)
-def correct(scores, kinks, caps, t, r, u, v, D, ds, mu, p, q, pull):
-    """Fill p and q, the equations that aim at mu and allow for the products of the first step ds, and their pull."""
+def correct(scores, kinks, caps, t, r, u, v, D, ds, mu, most, share, p, q, pull):
+    """Fill p and q, which aim at mu and allow for a share of the products of the first step ds, and their pull."""
     pull[:] = 0.0
     for k in range(caps.shape[0]):
         for i in range(scores.size):
             if caps[k, i] > 0.0:
                 z, up, down = scores[i] - kinks[k, i], u[k, i], v[k, i]
                 du = D[k, i] * (ds[i] + z)
-                first = mu + du * r[k, i] * (1.0 + du / up)
-                second = mu - du * t[k, i] * (1.0 - du / down)
+                product = min(caps[k, i], most) * mu
+                first = product + share * du * r[k, i] * (1.0 + du / up)
+                second = product - share * du * t[k, i] * (1.0 - du / down)
                 p[k, i] = first - r[k, i] * up
                 q[k, i] = second - t[k, i] * down
                 pull[i] += D[k, i] * (z + first / up - second / down)
 
 
 @njit(**OPTIONS)
-def recenter(scores, kinks, caps, t, r, u, v, D, p, q, dt, dr, du, step, low, high, to_p, to_q, pull):
-    """Fill p and q that lead products beyond ``low`` or ``high`` after a step back to them, and their pull.
+def recenter(scores, kinks, caps, t, r, u, v, D, p, q, dt, dr, du, step, mu, beyond, most, to_p, to_q, pull):
+    """Fill p and q that lead products back which a step makes too small or large by the factor ``beyond``.
 
-    The change of a large product is limited to ``high``: its whole excess would spoil the others (Gondzio 1996).
+    ``pull`` is theirs.  The change of a large product is limited: its whole excess would spoil the others
+    (Gondzio 1996).
     """
     pull[:] = 0.0
     for k in range(caps.shape[0]):
@@ -92,6 +96,8 @@ def recenter(scores, kinks, caps, t, r, u, v, D, p, q, dt, dr, du, step, low, hi
                 up, down, over, under = u[k, i], v[k, i], t[k, i], r[k, i]
                 first = (under + step * dr[k, i]) * (up + step * du[k, i])
                 second = (over + step * dt[k, i]) * (down - step * du[k, i])
+                product = min(caps[k, i], most) * mu
+                low, high = product / beyond, product * beyond
                 to_p[k, i] = p[k, i] + max(min(max(first, low), high) - first, -high)
                 to_q[k, i] = q[k, i] + max(min(max(second, low), high) - second, -high)
                 z = scores[i] - kinks[k, i]

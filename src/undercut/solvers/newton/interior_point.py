@@ -2,8 +2,9 @@
 
     min_x  q(w) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, z_ki),      s = A x,  z_ki = s_i - kinks_ki
 
-Every kink has slacks ``t - r = z`` and slopes ``u + v = cap``, all positive, and a step aims at ``r u = t v = mu``
-with a mu that goes to zero.  The Newton equations of all kinks reduce to a matrix of the size of x,
+Every kink has slacks ``t - r = z`` and slopes ``u + v = cap``, all positive, and a step aims at
+``r u = t v = min(cap, most) mu`` with a mu that goes to zero; ``most`` is the largest cap of a sample.  The Newton
+equations of all kinks reduce to a matrix of the size of x,
 
     (q'' + A' diag(sum_k D_k) A) dx  =  -(q'(w) + A' g) - A' pull,      D = 1 / (t/v + r/u),   g = left + sum_k u_k
 
@@ -83,7 +84,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
 
         # Slacks and slopes on the central path, as far from its end as w0 may be.
         total = max(objective - known, SMALLEST_GAP * program.size(scores))
-        inside = Inside.centered(program, scores, total / max(2.0 * program.n_kinks, 1.0))
+        inside = Inside.centered(program, scores, program.mu(total))
         progress = Progress(0, objective, known, n_evaluations=1)
         return _certified(risk, reg, program, Iterate(x, scores, inside, total), w0, progress)
 
@@ -113,18 +114,21 @@ def _certified(
     candidate = reg.value(w) + risk.phi.evaluate(at.scores[: program.rows.n]).value
     if candidate < objective:
         objective, solution = candidate, w.copy()
-    a, pulls = program.slopes(at.inside.u)
-    plane = program.plane(at.scores, a, at.inside.u, at.inside.v)
+    g = program.slopes(at.inside.u)
+    a = program.rows.on_samples(g)
+    plane = program.plane(at.scores, g, a, at.inside.u, at.inside.v)
     proved = _bound(reg, w, plane, risk.lower_bound)
     lower_bound = tighter(last.lower_bound, proved, objective, plane.size)
     progress = replace(last, objective=objective, lower_bound=lower_bound)
-    return InteriorPointState(program, at, program.gradient(at.x) + pulls, solution, progress, 1.0)
+    return InteriorPointState(
+        program, at, program.gradient(at.x) + program.rows.with_identity(a, g), solution, progress, 1.0
+    )
 
 
 def _bound(reg: Regularizer, w: FloatArray, plane: Plane, floor: float) -> float:
     """What a plane and the risk's own lower bound prove, less what rounding may have added."""
     b = plane.height - float(plane.a @ w)
-    size = plane.size + abs(b)
+    size = plane.size + float(np.abs(plane.a) @ np.abs(w))
     if isinstance(reg, QuadraticRegularizer):
         return plane_bound(reg, plane.a, b, size)
     share = reg.shrinkage(-plane.a, ROUNDING * float(np.abs(plane.a).sum()))

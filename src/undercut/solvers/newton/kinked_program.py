@@ -20,6 +20,7 @@ from undercut.regularizers import SeparableRegularizer
 from undercut.risks import LinearRisk
 from undercut.types import FloatArray
 
+TINY = 1e-200  # instead of zero, where a problem is empty
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
 
@@ -110,8 +111,7 @@ class KinkedProgram:
         kind = Rows if absolute is None else RowsAndIdentity
         self.rows = kind(design, fit_intercept=risk.fit_intercept)
         self.curvature = _curvature(reg, risk.n_params, risk.n_params + risk.fit_intercept)
-        self.n_kinks = int((self.kinks.caps > 0.0).sum())
-
+        self.most = float(self.data.caps.max(initial=0.0)) or 1.0
         if risk.fit_intercept:
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
@@ -120,21 +120,27 @@ class KinkedProgram:
         """x at w."""
         return np.append(w, intercept) if self.rows.fit_intercept else w
 
+    def mu(self, total: float) -> float:
+        """The mu for which ``r u = t v = min(cap, most) mu`` of all kinks sum to ``total``."""
+        return total / (2.0 * max(float(np.minimum(self.kinks.caps, self.most).sum()), TINY))
+
     def size(self, scores: FloatArray) -> float:
         """The size of the numbers whose differences make the losses; positive."""
         sizes = self.kinks.caps * (np.abs(scores) + np.abs(self.kinks.kinks))
-        return max(float(sizes.sum()), 1e-200)
+        return max(float(sizes.sum()), TINY)
 
-    def slopes(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``A' g`` of the samples alone, and of all rows, for ``g = left + sum_k u_k``."""
-        g = self.kinks.left + u.sum(axis=0)
-        a = self.rows.on_samples(g)
-        return a, self.rows.with_identity(a, g)
+    def slopes(self, u: FloatArray) -> FloatArray:
+        """``g = left + sum_k u_k``."""
+        g: FloatArray = self.kinks.left + u.sum(axis=0)
+        return g
 
-    def plane(self, scores: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
-        """The plane of slopes u, whose ``A' g`` is a; with a free intercept the slopes are made to sum to zero."""
+    def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
+        """The plane of slopes g; a is their ``A' g`` of the samples.
+
+        With a free intercept the slopes are made to sum to zero.
+        """
         value, below, along_u, along_v = barrier.heights(*self.kinks, scores, u, v, self.rows.n)
-        size = abs(value) + below
+        size = abs(value) + below + float(np.abs(g[: self.rows.n]) @ np.abs(scores[: self.rows.n]))
         if not self.rows.fit_intercept:
             return Plane(a, value - below, size)
         total = a[-1]
@@ -157,13 +163,18 @@ class KinkedProgram:
 
 def check_penalty(solver: str, reg: Regularizer) -> None:
     """Raise ``CapabilityError`` unless a program can hold the penalty."""
-    if isinstance(reg, QuadraticRegularizer):
-        return
-    if not isinstance(reg, SeparableRegularizer) or np.isfinite(reg.terms.lower).any() or np.isfinite(reg.terms.upper).any():
+    if not isinstance(reg, QuadraticRegularizer) and not _is_unbounded(reg):
         raise CapabilityError(
             f"{solver} needs a penalty that is quadratic or a sum of absolute values and squares, and "
             f"{type(reg).__name__} is neither: use L2, L1 or ElasticNet, or LevelBundle as the solver"
         )
+
+
+def _is_unbounded(reg: Regularizer) -> bool:
+    """Whether the penalty is separable and finite everywhere."""
+    if not isinstance(reg, SeparableRegularizer):
+        return False
+    return not (np.isfinite(reg.terms.lower).any() or np.isfinite(reg.terms.upper).any())
 
 
 def _curvature(reg: Regularizer, n_params: int, size: int) -> FloatArray:

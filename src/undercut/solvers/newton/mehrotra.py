@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from undercut._jit import barrier
-from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.solvers.newton.factor import Factor
+from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.types import FloatArray
 
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
 FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
-NEIGHBORHOOD = 0.1  # products from this share of mu to its inverse are not corrected
+BEYOND = 10.0  # products are corrected that differ from their aim by more than this factor
 MAX_CORRECTIONS = 2
+SHORT = 0.01  # steps below this length are tried with less correction
 LONG = 0.9  # steps beyond this length need no correction
 
 
@@ -27,16 +29,18 @@ class Inside(NamedTuple):
 
     @classmethod
     def centered(cls, program: KinkedProgram, scores: FloatArray, mu: float) -> Inside:
-        """The point with ``r u = t v = mu``."""
+        """The point with ``r u = t v = min(cap, most) mu``."""
         inside = cls._empty(program.kinks.caps.shape)
-        barrier.center(scores, program.kinks.kinks, program.kinks.caps, mu, *inside)
+        barrier.center(scores, program.kinks.kinks, program.kinks.caps, mu, program.most, *inside)
         return inside
 
     @classmethod
     def _empty(cls, shape: tuple[int, ...]) -> Inside:
         return cls(*(np.empty(shape) for _ in range(4)))
 
-    def moved(self, caps: FloatArray, dt: FloatArray, dr: FloatArray, du: FloatArray, step: float) -> tuple[Inside, float]:
+    def moved(
+        self, caps: FloatArray, dt: FloatArray, dr: FloatArray, du: FloatArray, step: float
+    ) -> tuple[Inside, float]:
         """The point after a step, and ``sum r u + t v`` there."""
         to = self._empty(caps.shape)
         return to, barrier.advance(caps, *self, dt, dr, du, step, *to)
@@ -51,13 +55,20 @@ class Iterate(NamedTuple):
     total: float
 
 
+class Prediction(NamedTuple):
+    """The step towards mu = 0: the change of the scores, how far it may go (at most 1), and the mu to aim at."""
+
+    ds: FloatArray
+    reach: float
+    mu: float
+
+
 class Move(NamedTuple):
     """A step: the right-hand sides p and q that it solves, its direction, and how far it may go (at most 1)."""
 
     p: FloatArray
     q: FloatArray
     dx: FloatArray
-    ds: FloatArray
     change: tuple[FloatArray, FloatArray, FloatArray]  # dt, dr, du
     reach: float
 
@@ -77,33 +88,33 @@ class Equations:
         """An array with a number per kink."""
         return np.empty(self.program.kinks.caps.shape)
 
-    def predicted(self) -> tuple[FloatArray, float]:
-        """The change of the scores by the step towards mu = 0, and the mu to aim at after seeing how far it could go."""
+    def predicted(self) -> Prediction:
+        """The step towards mu = 0, and the mu to aim at: the smaller, the further that step goes."""
         ds = self._scores(self._solved())
         inverse, bent = barrier.reach(*self.where, self.D, ds)
         total = self.at.total
         left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
-        return ds, total * (left / total) ** 3 / (2 * self.program.n_kinks)
+        return Prediction(ds, 1.0 / inverse, (left / total) ** 3 * self.program.mu(total))
 
-    def corrected(self, ds: FloatArray, mu: float) -> Move:
-        """The step that aims at mu and allows for the second-order terms of a first step ds."""
+    def corrected(self, first: Prediction, share: float) -> Move:
+        """The step that aims at mu and allows for a share of the second-order terms of the predicted step."""
         p, q = self.room(), self.room()
-        barrier.correct(*self.where, self.D, ds, mu, p, q, self.pull)
+        barrier.correct(*self.where, self.D, first.ds, first.mu, self.program.most, share, p, q, self.pull)
         return self._move(p, q)
 
     def recentered(self, move: Move, mu: float) -> Move:
         """A step that may go further, because products far from mu are led back (Gondzio 1996)."""
         p, q = self.room(), self.room()
         step = min(1.0, move.reach + FURTHER)
-        low, high = NEIGHBORHOOD * mu, mu / NEIGHBORHOOD
-        barrier.recenter(*self.where, self.D, move.p, move.q, *move.change, step, low, high, p, q, self.pull)
+        aim = (step, mu, BEYOND, self.program.most)
+        barrier.recenter(*self.where, self.D, move.p, move.q, *move.change, *aim, p, q, self.pull)
         return self._move(p, q)
 
     def _move(self, p: FloatArray, q: FloatArray) -> Move:
         dx = self._solved()
-        ds, change = self._scores(dx), (self.room(), self.room(), self.room())
-        inverse = barrier.solve(*self.where, self.D, p, q, ds, *change)
-        return Move(p, q, dx, ds, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+        change = (self.room(), self.room(), self.room())
+        inverse = barrier.solve(*self.where, self.D, p, q, self._scores(dx), *change)
+        return Move(p, q, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
 
     def _solved(self) -> FloatArray:
         return -self._factor.solve(self.residual + self.program.rows.rmatvec(self.pull), self._product)
@@ -120,16 +131,19 @@ class Equations:
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
     """The next iterate and the length of the step; ``residual`` is ``q'(w) + A' g``."""
     equations = Equations(program, at, residual)
-    ds, mu = equations.predicted()
-    move = equations.corrected(ds, mu)
+    first = equations.predicted()
+    move = equations.corrected(first, 1.0)
+    if move.reach < SHORT:  # the second-order terms of a step that is much too long mislead
+        move = max(move, equations.corrected(first, first.reach**2), key=lambda one: one.reach)
     for _ in range(MAX_CORRECTIONS):
         if move.reach > LONG:
             break
-        longer = equations.recentered(move, mu)
+        longer = equations.recentered(move, first.mu)
         gain = longer.reach - move.reach
         if gain > 0.0:
             move = longer
         if gain < LEAST_GAIN * FURTHER:
             break
     inside, total = at.inside.moved(program.kinks.caps, *move.change, move.reach)
-    return Iterate(at.x + move.reach * move.dx, at.scores + move.reach * move.ds, inside, total), move.reach
+    x = at.x + move.reach * move.dx
+    return Iterate(x, program.rows.matvec(x), inside, total), move.reach
