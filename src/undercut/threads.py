@@ -63,9 +63,14 @@ def each(function: Callable[[Any], None], items: Sequence[Any]) -> None:
     in_threads(lambda at: function(items[at]), len(items))
 
 
+def span_edges(size: int) -> list[int]:
+    """Where ``range(size)`` is divided among threads, both ends included; not at all if it is short."""
+    return [size * at // n_threads() for at in range(n_threads() + 1)] if size >= WORTH_THREADS else [0, size]
+
+
 def spans(function: Callable[[int, int], None], size: int) -> None:
     """Call a function that releases the interpreter for ``range(low, high)`` that cover ``range(size)``."""
-    edges = [size * at // n_threads() for at in range(n_threads() + 1)] if size >= WORTH_THREADS else [0, size]
+    edges = span_edges(size)
     each(lambda at: function(edges[at], edges[at + 1]), range(len(edges) - 1))
 
 

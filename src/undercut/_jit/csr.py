@@ -17,17 +17,21 @@ def matvec(indptr, indices, data, w, out):
         out[i] = total
 
 
-@njit(cache=True)
-def weighted_gram(indptr, indices, data, g, out):
-    """``out = X' diag(g) X``, dense, one outer product per row."""
+@njit(cache=True, nogil=True)
+def half_gram(indptr, indices, data, g, start, stop, out, diagonal):
+    """``X' diag(g) X`` of the rows ``start : stop`` is ``out + out' + diag(diagonal)``, each product counted once."""
     out[:] = 0.0
-    for i in range(g.size):
+    diagonal[:] = 0.0
+    for i in range(np.uint64(start), np.uint64(stop)):
         if g[i] == 0.0:
             continue
-        for k in range(indptr[i], indptr[i + 1]):
-            row, weight = out[indices[k]], data[k] * g[i]
-            for m in range(indptr[i], indptr[i + 1]):
-                row[indices[m]] += weight * data[m]
+        first = np.uint64(indptr[i])
+        for k in range(first, np.uint64(indptr[i + np.uint64(1)])):
+            column, weight = np.uint64(indices[k]), data[k] * g[i]
+            row = out[column]
+            for m in range(first, k):
+                row[np.uint64(indices[m])] += weight * data[m]
+            diagonal[column] += weight * data[k]
 
 
 @njit(cache=True)

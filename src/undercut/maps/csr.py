@@ -10,7 +10,10 @@ from typing_extensions import override
 from undercut._jit import csr
 from undercut.contracts import Rows
 from undercut.maps.matrix import Matrix
+from undercut.threads import in_threads, span_edges
 from undercut.types import Array, FloatArray
+
+LARGE_GRAM = 200_000  # stored entries: from this number on, the rows are divided among threads
 
 
 class SparseDesign(Matrix):
@@ -68,6 +71,17 @@ class SparseDesign(Matrix):
 
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
-        out = np.empty((self.shape[1], self.shape[1]))
-        csr.weighted_gram(*self._parts, g, out)
+        edges = span_edges(self.shape[0]) if self.X.nnz >= LARGE_GRAM else [0, self.shape[0]]
+        parts = in_threads(lambda at: self._half_gram(g, edges[at], edges[at + 1]), len(edges) - 1)
+        half, diagonal = parts[0]
+        for more, entries in parts[1:]:  # in the order of the rows, whichever thread is first
+            half += more
+            diagonal += entries
+        out = half + half.T
+        out[np.diag_indices_from(out)] += diagonal
         return out
+
+    def _half_gram(self, g: FloatArray, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        out, diagonal = np.empty((self.shape[1], self.shape[1])), np.empty(self.shape[1])
+        csr.half_gram(*self._parts, g, start, stop, out, diagonal)
+        return out, diagonal

@@ -12,6 +12,7 @@ from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
@@ -30,6 +31,7 @@ __all__ = [
     "CuttingPlane",
     "DualAscent",
     "DualCoordinate",
+    "InteriorPoint",
     "KernelHedging",
     "Lbfgs",
     "LevelBundle",

@@ -17,6 +17,7 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
@@ -47,6 +48,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     LevelBundle,
     Newton,
     TruncatedNewton,
+    InteriorPoint,
     Lbfgs,
     NonconvexBundle,
     ClassicBundle,

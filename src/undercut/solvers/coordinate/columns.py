@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
-from undercut._jit import csr, working_set as kernels
+from undercut._jit import working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
@@ -243,7 +243,7 @@ class CompactColumns(GramColumns):
         self._columns = columns
         starts, rows, values = columns.parts
         X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
-        self._rows = X.indptr, X.indices, X.data
+        self._design = SparseDesign(X)
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -255,9 +255,7 @@ class CompactColumns(GramColumns):
 
     @override
     def gram(self, bend: FloatArray) -> FloatArray:
-        H = np.empty((self.ids.size, self.ids.size))
-        csr.weighted_gram(*self._rows, bend, H)
-        return H
+        return self._design.weighted_gram(bend)
 
 
 class DenseColumns(GramColumns):

@@ -1,0 +1,70 @@
+"""Linear equations with a positive definite matrix that may be nearly singular."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from undercut.types import FloatArray
+
+RIDGE = 1e-15  # of a matrix with unit diagonal: the first that is tried
+ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
+ACCURATE = 1e-12  # relative size of what conjugate gradients leave
+MAX_ROUNDS = 25
+
+
+class Factor:
+    """The Cholesky factor of H scaled to a unit diagonal, with the smallest ridge that lets the factorization through.
+
+    H is overwritten.
+
+    >>> Factor(np.diag([2.0, 1e-30])).solve(np.array([2.0, 1e-30]), lambda x: np.array([2.0, 1e-30]) * x)
+    array([1., 1.])
+    """
+
+    def __init__(self, H: FloatArray) -> None:
+        self._scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
+        H *= self._scale
+        H *= self._scale[:, None]
+        ridge = RIDGE
+        while True:
+            try:
+                self._factor = cho_factor(H, check_finite=False)
+                break
+            except LinAlgError:
+                H[np.diag_indices_from(H)] += ridge
+                ridge *= 100.0
+        pivots = np.abs(self._factor[0].diagonal())
+        self._is_rough = float(pivots.min()) ** 2 < ROUGH * float(pivots.max()) ** 2
+
+    def solve(self, b: FloatArray, product: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """``H^-1 b``; where the factor is not accurate, by conjugate gradients with ``product(x) = H x``."""
+        x = self._applied(b)
+        return self._refined(x, b, product) if self._is_rough else x
+
+    def _refined(self, x: FloatArray, b: FloatArray, product: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """The most accurate iterate of preconditioned conjugate gradients from x."""
+        limit = ACCURATE**2 * float(b @ x)
+        rest = b - product(x)
+        direction = self._applied(rest)
+        left = float(rest @ direction)
+        best, least = x, left
+        for _ in range(MAX_ROUNDS):
+            bent = product(direction)
+            along = float(direction @ bent)
+            if not (left > limit and along > 0.0):
+                break
+            x = x + (left / along) * direction
+            rest = rest - (left / along) * bent
+            applied = self._applied(rest)
+            last, left = left, float(rest @ applied)
+            direction = applied + (left / last) * direction
+            if left < least:
+                best, least = x, left
+        return best
+
+    def _applied(self, b: FloatArray) -> FloatArray:
+        applied: FloatArray = cho_solve(self._factor, b * self._scale, check_finite=False)
+        return applied * self._scale

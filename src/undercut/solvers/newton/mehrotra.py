@@ -1,0 +1,149 @@
+"""One predictor-corrector step of a primal-dual interior point method (Mehrotra 1992) on a ``KinkedProgram``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from undercut._jit import barrier
+from undercut.solvers.newton.factor import Factor
+from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.types import FloatArray
+
+SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
+FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
+BEYOND = 10.0  # products are corrected that differ from their aim by more than this factor
+MAX_CORRECTIONS = 2
+SHORT = 0.01  # steps below this length are tried with less correction
+LONG = 0.9  # steps beyond this length need no correction
+
+
+class Inside(NamedTuple):
+    """Slacks t, r and slopes u, v of the kinks: float64 arrays (K, N), positive where the cap is, else zero."""
+
+    t: FloatArray
+    r: FloatArray
+    u: FloatArray
+    v: FloatArray
+
+    @classmethod
+    def centered(cls, program: KinkedProgram, scores: FloatArray, mu: float) -> Inside:
+        """The point with ``r u = t v = min(cap, most) mu``."""
+        inside = cls._empty(program.kinks.caps.shape)
+        barrier.center(scores, program.kinks.kinks, program.kinks.caps, mu, program.most, *inside)
+        return inside
+
+    @classmethod
+    def _empty(cls, shape: tuple[int, ...]) -> Inside:
+        return cls(*(np.empty(shape) for _ in range(4)))
+
+    def moved(
+        self, caps: FloatArray, dt: FloatArray, dr: FloatArray, du: FloatArray, step: float
+    ) -> tuple[Inside, float]:
+        """The point after a step, and ``sum r u + t v`` there."""
+        to = self._empty(caps.shape)
+        return to, barrier.advance(caps, *self, dt, dr, du, step, *to)
+
+
+class Iterate(NamedTuple):
+    """x, its scores ``A x``, and the slacks and slopes; ``total = sum r u + t v``."""
+
+    x: FloatArray
+    scores: FloatArray
+    inside: Inside
+    total: float
+
+
+class Prediction(NamedTuple):
+    """The step towards mu = 0: the change of the scores, how far it may go (at most 1), and the mu to aim at."""
+
+    ds: FloatArray
+    reach: float
+    mu: float
+
+
+class Move(NamedTuple):
+    """A step: the right-hand sides p and q that it solves, its direction, and how far it may go (at most 1)."""
+
+    p: FloatArray
+    q: FloatArray
+    dx: FloatArray
+    change: tuple[FloatArray, FloatArray, FloatArray]  # dt, dr, du
+    reach: float
+
+
+class Equations:
+    """The linearized equations at an iterate, whose matrix is factored once for several right-hand sides."""
+
+    def __init__(self, program: KinkedProgram, at: Iterate, residual: FloatArray) -> None:
+        self.program, self.at, self.residual = program, at, residual  # residual: q'(w) + A' g
+        self.where = (at.scores, program.kinks.kinks, program.kinks.caps, *at.inside)
+        self.D, self.pull = self.room(), np.empty_like(at.scores)
+        self.bend = np.empty_like(at.scores)
+        barrier.predict(*self.where, self.D, self.bend, self.pull)
+        self._factor = Factor(program.curvature + program.rows.weighted_gram(self.bend))
+
+    def room(self) -> FloatArray:
+        """An array with a number per kink."""
+        return np.empty(self.program.kinks.caps.shape)
+
+    def predicted(self) -> Prediction:
+        """The step towards mu = 0, and the mu to aim at: the smaller, the further that step goes."""
+        ds = self._scores(self._solved())
+        inverse, bent = barrier.reach(*self.where, self.D, ds)
+        total = self.at.total
+        left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
+        return Prediction(ds, 1.0 / inverse, (left / total) ** 3 * self.program.mu(total))
+
+    def corrected(self, first: Prediction, share: float) -> Move:
+        """The step that aims at mu and allows for a share of the second-order terms of the predicted step."""
+        p, q = self.room(), self.room()
+        barrier.correct(*self.where, self.D, first.ds, first.mu, self.program.most, share, p, q, self.pull)
+        return self._move(p, q)
+
+    def recentered(self, move: Move, mu: float) -> Move:
+        """A step that may go further, because products far from mu are led back (Gondzio 1996)."""
+        p, q = self.room(), self.room()
+        step = min(1.0, move.reach + FURTHER)
+        aim = (step, mu, BEYOND, self.program.most)
+        barrier.recenter(*self.where, self.D, move.p, move.q, *move.change, *aim, p, q, self.pull)
+        return self._move(p, q)
+
+    def _move(self, p: FloatArray, q: FloatArray) -> Move:
+        dx = self._solved()
+        change = (self.room(), self.room(), self.room())
+        inverse = barrier.solve(*self.where, self.D, p, q, self._scores(dx), *change)
+        return Move(p, q, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+
+    def _solved(self) -> FloatArray:
+        return -self._factor.solve(self.residual + self.program.rows.rmatvec(self.pull), self._product)
+
+    def _product(self, x: FloatArray) -> FloatArray:
+        """The Newton matrix times x; accurate also where the scores hardly depend on x."""
+        rows = self.program.rows
+        return self.program.curvature @ x + rows.rmatvec(self.bend * rows.matvec(x))
+
+    def _scores(self, dx: FloatArray) -> FloatArray:
+        return self.program.rows.matvec(dx)
+
+
+def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
+    """The next iterate and the length of the step; ``residual`` is ``q'(w) + A' g``."""
+    equations = Equations(program, at, residual)
+    first = equations.predicted()
+    move = equations.corrected(first, 1.0)
+    if move.reach < SHORT:  # the second-order terms of a step that is much too long mislead
+        move = max(move, equations.corrected(first, first.reach**2), key=lambda one: one.reach)
+    for _ in range(MAX_CORRECTIONS):
+        if move.reach > LONG:
+            break
+        longer = equations.recentered(move, first.mu)
+        gain = longer.reach - move.reach
+        if gain > 0.0:
+            move = longer
+        if gain < LEAST_GAIN * FURTHER:
+            break
+    inside, total = at.inside.moved(program.kinks.caps, *move.change, move.reach)
+    x = at.x + move.reach * move.dx
+    return Iterate(x, program.rows.matvec(x), inside, total), move.reach
