@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from tests.catalogue import ALL, LOSSES, PIECEWISE, Problem
+from tests.catalogue import ALL, LOSSES, PIECEWISE, SMOOTH, Problem
 
+from undercut import L2, LineSearchBundle, Newton, Stop, minimize
+from undercut.risks.scores import mean_loss as mean_loss_module
 from undercut.risks.scores.mean_loss import mean_loss
+from undercut.solvers import TruncatedNewton
 
 SCALES = [0.0, 0.1, 1.0, 5.0, 30.0]
 losses = pytest.mark.parametrize("name", ALL)
@@ -112,3 +115,36 @@ def test_the_intercept_of_balanced_samples_is_finite_and_balances_them(name):
         assert math.isfinite(b), seed
         assert math.isfinite(value), seed
         assert abs(slopes.sum()) <= 1e-12, seed
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("solver", [Newton(), TruncatedNewton(), LineSearchBundle()], ids=lambda s: type(s).__name__)
+def test_a_step_takes_a_handful_of_evaluations_of_the_loss(name, solver, monkeypatch):
+    """A search for b at every trial of the line search would take about 25."""
+    risk, kind, calls = random_case(name, 1.0, 0)[0], type(LOSSES[name].loss), []
+    plain = kind.value_slope
+
+    def counted(self, y, scores):
+        calls.append(None)
+        return plain(self, y, scores)
+
+    monkeypatch.setattr(kind, "value_slope", counted)
+    risk.value(np.zeros(risk.n_params))  # the first intercept is searched from afar
+    calls.clear()
+    result = minimize(risk, L2(1e-2), solver, stop=Stop(gap_rel=1e-6))
+    assert len(calls) <= 14 * (result.n_steps + 1)
+
+
+@pytest.mark.parametrize("balanced", [True, False], ids=["balanced start", "unbalanced start"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_joint_search_finds_the_step_of_the_nested_one(name, balanced, monkeypatch):
+    """Where Newton steps in t and b are refused, the nested search must find the same t."""
+    risk, w, *_ = random_case(name, 0.3, 1)
+    line = risk.along(w, -risk.cut(w).a)
+    if not balanced:
+        risk.value(30.0 * w)
+    joint = line.minimizer(0.0, 1e-2)
+    monkeypatch.setattr(mean_loss_module, "newton_in_both", lambda *_: None)
+    nested = line.minimizer(0.0, 1e-2)
+    at_joint, at_nested = (line.value(t) + 0.5e-2 * t**2 for t in (joint, nested))
+    assert at_joint == pytest.approx(at_nested, rel=1e-10, abs=1e-12)
