@@ -300,9 +300,7 @@ class TestErrors:
     def test_a_label_that_the_fit_has_not_seen_is_placed(self, fitted, data):
         X, y = data[0][:2], [list(part) for part in data[1][:2]]
         y[1][0] = "hail"
-        with pytest.raises(
-            DataError, match="token 0 of sequence 1 has the unknown label 'hail'; known labels are 'dry'"
-        ):
+        with pytest.raises(DataError, match="token 0 of sequence 1 has the unknown label 'hail'; known labels are"):
             fitted.score(X, y)
 
     def test_other_features_than_the_fits_are_refused(self, fitted):

@@ -22,7 +22,7 @@ from undercut import (
 )
 from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
-from undercut.solvers import DualAscent
+from undercut.solvers import DualAscent, Race
 from undercut.solvers.auto import NEWTON_PARAMS, resolve
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
@@ -142,9 +142,9 @@ def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise
     assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
 
 
-def test_auto_picks_a_line_search_for_many_parameters():
+def test_auto_races_for_many_smooth_parameters():
     risk = Problem("logistic", d=NEWTON_PARAMS + 1).risk()
-    assert isinstance(resolve("auto", risk, L2(1.0)), LineSearchBundle)
+    assert isinstance(resolve("auto", risk, L2(1.0)), Race)
 
 
 def test_auto_picks_the_proximal_bundle_for_any_other_function():

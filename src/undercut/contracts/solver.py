@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from undercut.contracts.regularizer import ProximalRegularizer, QuadraticRegularizer, Regularizer
-from undercut.contracts.risk import CurvedRisk, LineRisk, MajorizedRisk, MinorizedRisk, Risk, SmoothRisk
+from undercut.contracts.risk import CurvedRisk, LineRisk, MajorizedRisk, Risk, SmoothRisk
 from undercut.errors import CapabilityError
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
@@ -45,9 +45,6 @@ RISK_KINDS: dict[type, str] = {  # the need, the lack and the remedy; subtypes f
     MajorizedRisk: (
         "a risk with a convex and a concave part, and {} has no `majorizer(w)`: "
         "make it a DifferenceRisk, or use NonconvexBundle"
-    ),
-    MinorizedRisk: (
-        "a risk with a `minorant`, and this {} has none: give a StructuredRisk a positive `cache`, or use CuttingPlane"
     ),
 }
 

@@ -13,8 +13,8 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer
-from undercut.errors import require
+from undercut.contracts import Cut, MinorizedRisk, QuadraticRegularizer, Regularizer, Risk
+from undercut.errors import CapabilityError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
@@ -61,6 +61,15 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
         check_bundle_settings(None, self.max_idle, self.master_accuracy)
         rule = "`enough` must exceed `master_accuracy`, or a plane that does not improve the model could be accepted"
         require(self.enough > self.master_accuracy, rule, self.enough)
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        super().check(risk, reg)
+        if not isinstance(risk, MinorizedRisk):
+            raise CapabilityError(
+                f"CachedCuttingPlane needs a risk with a `minorant`, and this {type(risk).__name__} has none: "
+                "give a StructuredRisk a positive `cache`, or use CuttingPlane"
+            )
 
     @override
     def init(self, risk: MinorizedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> CachedState:
