@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from undercut._jit.compile import njit
-from undercut._jit.dual_coordinate import ROW_COST, row
+from undercut._jit.dual_coordinate import ROW_COST
+from undercut._jit.rows import row
 
 TINY = 1e-300  # stands for the squared length of an empty row
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from undercut._jit.compile import njit
 from undercut._jit.prefetch import prefetch
+from undercut._jit.rows import row
 
 TARGET, LOW, HIGH, RIDGE, CURVATURE = range(5)  # the columns of ``terms``
 N_TERMS = 5
@@ -89,14 +90,6 @@ def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
     prefetch(a, i)
     if not dense:
         prefetch(indptr, np.uint64(later))
-
-
-@njit(cache=True)
-def row(dense, indptr, width, i):
-    """(start, stop, offset) of row i; unsigned indices spare Numba the wrap-around test."""
-    if dense:
-        return i * width, i * width + width, i * width
-    return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from undercut._jit.compile import njit
-from undercut._jit.dual_coordinate import RIDGE, TARGET, add_row, product, row
+from undercut._jit.dual_coordinate import RIDGE, TARGET, add_row, product
+from undercut._jit.rows import row
 
 
 @njit(cache=True)

@@ -14,6 +14,7 @@ import numpy as np
 from undercut._jit.compile import njit
 from undercut._jit.pointwise import slope as loss_slope
 from undercut._jit.prefetch import prefetch
+from undercut._jit.rows import row
 
 PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 
@@ -75,7 +76,7 @@ def _phase(
         bound, score, size2 = 0.0, 0.0, 0.0
         for m in range(count):
             i = np.uint64(order[first + m])
-            start, stop, offset = _row(dense, indptr, width, i)
+            start, stop, offset = row(dense, indptr, width, i)
             score, size2 = _products(values, columns, start, stop, offset, constant, v)
             slopes[m] = weight[i] / count * loss_slope(kind, setting, y[i], scale * score)
             if learning:
@@ -98,7 +99,7 @@ def _phase(
         for m in range(count):
             if slopes[m] == 0.0:
                 continue
-            start, stop, offset = _row(dense, indptr, width, np.uint64(order[first + m]))
+            start, stop, offset = row(dense, indptr, width, np.uint64(order[first + m]))
             if count > 1:  # w has moved since the score was taken
                 score, size2 = _products(values, columns, start, stop, offset, constant, v)
             change = -step_size * slopes[m]
@@ -143,7 +144,7 @@ def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
     if at + AHEAD >= order.size:
         return
     soon, later = order[at], order[at + AHEAD]
-    start, stop, _ = _row(dense, indptr, width, np.uint64(soon))
+    start, stop, _ = row(dense, indptr, width, np.uint64(soon))
     stop = min(stop, start + np.uint64(FETCHED))
     for k in range(start, stop, np.uint64(8)):  # a line of the cache holds 8 doubles or 16 indices
         prefetch(values, k)
@@ -153,14 +154,6 @@ def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
         for k in range(start, stop, np.uint64(16)):
             prefetch(columns, k)
         prefetch(indptr, np.uint64(later))
-
-
-@njit(cache=True)
-def _row(dense, indptr, width, i):
-    """(start, stop, offset) of row i; unsigned indices need no wrap-around test."""
-    if dense:
-        return i * width, i * width + width, i * width
-    return np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)]), np.uint64(0)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other

@@ -178,21 +178,21 @@ class Race(Solver[RaceState, Risk, Regularizer]):
 def _next_turn(state: RaceState) -> RaceState:
     """Who goes on, and until what it has spent."""
     running = [at for at, runner in enumerate(state.runners) if runner.status is None]
-    if not running:
-        return state
-    most = max(runner.spent for runner in state.runners)
-    for at in running:  # a first turn as long as the others'
-        if state.runners[at].state is None:
-            return replace(state, at=at, until=most)
+    waiting = [at for at in running if state.runners[at].state is None]
+    if waiting:  # a first turn as long as the others'
+        return replace(state, at=waiting[0], until=max(runner.spent for runner in state.runners))
+    return _led(state, running) if running else state
+
+
+def _led(state: RaceState, running: list[int]) -> RaceState:
+    """The turn of the candidate that would be first, or of one that has had too little time to be compared with it."""
     wanted = state.progress.gap / AHEAD
     leader = min(running, key=lambda at: state.runners[at].outlook(wanted))
-    others = [at for at in running if at != leader]
-    spent = state.runners[leader].spent
-    late = [at for at in others if spent >= PATIENCE * state.runners[at].spent]
-    if late:
-        return replace(state, at=late[0], until=2.0 * state.runners[late[0]].spent)
-    least = min((state.runners[at].spent for at in others), default=math.inf)
-    return replace(state, at=leader, until=PATIENCE * least)
+    spent = {at: state.runners[at].spent for at in running}
+    others = sorted((at for at in running if at != leader), key=lambda at: spent[at])
+    if others and spent[leader] >= PATIENCE * spent[others[0]]:
+        return replace(state, at=others[0], until=2.0 * spent[others[0]])
+    return replace(state, at=leader, until=PATIENCE * spent[others[0]] if others else math.inf)
 
 
 def _merged(last: Progress, before: Runner, after: Runner) -> Progress:
