@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from undercut._jit.compile import njit
+from undercut._jit.permute import permute
 from undercut._jit.prefetch import prefetch
 from undercut._jit.rows import row
 
@@ -162,12 +163,5 @@ def squared_norms(dense, indptr, columns, values, constant, out):
 
 @njit(cache=True)
 def shuffle(order, count, seed):
-    """Permute ``order[:count]`` (Fisher and Yates, with Marsaglia's xorshift for the bits)."""
-    x = np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15)
-    for i in range(count - 1, 0, -1):
-        x ^= x >> np.uint64(12)
-        x ^= x << np.uint64(25)
-        x ^= x >> np.uint64(27)
-        high = (x * np.uint64(2685821657736338717)) >> np.uint64(32)
-        j = (high * np.uint64(i + 1)) >> np.uint64(32)
-        order[i], order[j] = order[j], order[i]
+    """Permute ``order[:count]``, by a seed."""
+    permute(order, count, np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15))

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from undercut._jit.compile import njit
+from undercut._jit.permute import permute
 from undercut._jit.pointwise import slope as loss_slope
 from undercut._jit.prefetch import prefetch
 from undercut._jit.rows import row
@@ -221,14 +222,7 @@ def largest_row(dense, indptr, columns, values, constant, weight):
 
 @njit(cache=True)
 def shuffled(n, seed):
-    """The numbers 0 ... n-1 in random order (Fisher and Yates, with Marsaglia's xorshift for the bits)."""
+    """The numbers 0 ... n-1 in random order."""
     order = np.arange(n)
-    x = np.uint64(seed) | np.uint64(1)
-    for i in range(n - 1, 0, -1):
-        x ^= x >> np.uint64(12)
-        x ^= x << np.uint64(25)
-        x ^= x >> np.uint64(27)
-        high = (x * np.uint64(2685821657736338717)) >> np.uint64(32)
-        j = (high * np.uint64(i + 1)) >> np.uint64(32)
-        order[i], order[j] = order[j], order[i]
+    permute(order, n, np.uint64(seed) | np.uint64(1))
     return order
