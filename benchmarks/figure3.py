@@ -19,7 +19,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from common import Table, load, on_this_machine, print_machine, save_figure
-from undercut import L2, CuttingPlane, Hinge, LinearRisk, ProximalBundle, Result, Status, Stop, minimize
+from undercut import (
+    L2,
+    CuttingPlane,
+    Hinge,
+    LinearRisk,
+    LineSearchBundle,
+    ProximalBundle,
+    Result,
+    Status,
+    Stop,
+    minimize,
+)
 from undercut.contracts import Solver
 
 NAMES = ("w8a", "ijcnn1")
@@ -70,7 +81,7 @@ def _at_most(ours: float, theirs: float) -> bool:
 
 def measure(name: str, lam: float, stop: Stop) -> Panel:
     risk, reg = LinearRisk(*load(name), Hinge()), L2(lam)
-    optimum = minimize(risk, reg, stop=Stop(gap_rel=1e-3)).objective
+    optimum = minimize(risk, reg, LineSearchBundle(), stop=Stop(gap_rel=1e-3)).objective
     return Panel(name, lam, optimum, {label: minimize(risk, reg, s, stop=stop) for label, s in SOLVERS.items()})
 
 
