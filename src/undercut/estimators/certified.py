@@ -46,7 +46,7 @@ class Minimizer:
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
         stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
-        with live_progress(title, self.verbose) as callbacks:
+        with live_progress(title, self.verbose, stop.gap_rel) as callbacks:
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
         if result.status is Status.STOPPED and self.interrupted:
             raise KeyboardInterrupt
@@ -65,8 +65,9 @@ class CertifiedEstimator(BaseEstimator):
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
 
     Attributes
     ----------
@@ -170,12 +171,12 @@ class CertifiedEstimator(BaseEstimator):
 
 
 @contextmanager
-def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
-    """The callbacks of a fit: a live line if ``verbose``."""
+def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a line that shows how it goes if ``verbose``."""
     if not verbose:
         yield []
         return
-    with LiveProgress(title) as live:
+    with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
 
 
