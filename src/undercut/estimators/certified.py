@@ -21,12 +21,13 @@ from undercut.errors import ModelFileError
 from undercut.estimators.stored import decode, encode
 from undercut.io.model_file import ModelState
 from undercut.solvers import SOLVERS, Stop, minimize
-from undercut.trace import BOUND_NAMES, Callback, Progress, Result, Status
+from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status
 from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
 INPUTS = ("n_features_in_", "feature_names_in_")
+TRANSIENT = ("callbacks",)  # parameters that are no part of a model
 
 
 class Minimizer:
@@ -36,9 +37,12 @@ class Minimizer:
     second Ctrl-C is raised at once.
     """
 
-    def __init__(self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status]) -> None:
+    def __init__(
+        self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status], callbacks: Callbacks = None
+    ) -> None:
         self.solver, self.stop, self.verbose = solver, stop, verbose
         self.fine = fine  # statuses that need no warning
+        self.callbacks = tuple(callbacks or ())
         self.interrupted = False
 
     def __call__(
@@ -46,14 +50,35 @@ class Minimizer:
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
         stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
+<<<<<<< HEAD
         with live_progress(title, self.verbose, stop.gap_rel) as callbacks:
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
         if result.status is Status.STOPPED and self.interrupted:
+=======
+        watchers = _Watchers(self.callbacks)
+        with live_progress(title, self.verbose) as live:
+            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=[*live, watchers])
+        by_signal = result.status is Status.STOPPED and not watchers.asked
+        if by_signal and self.interrupted:
+>>>>>>> 89be98e3138e1e4191f99844fe445b74b2592b3d
             raise KeyboardInterrupt
-        self.interrupted = self.interrupted or result.status is Status.STOPPED
-        if not self.interrupted:
+        self.interrupted = self.interrupted or by_signal
+        if not (self.interrupted or watchers.asked):
             warn_unless(result, self.fine, title)
         return result
+
+
+class _Watchers:
+    """The user's callbacks, and whether one of them asked for the end of the run."""
+
+    def __init__(self, callbacks: tuple[Callback, ...]) -> None:
+        self.callbacks = callbacks
+        self.asked = False
+
+    def __call__(self, progress: Progress) -> bool:
+        answers = [callback(progress) for callback in self.callbacks]  # every one of them is called
+        self.asked = any(answers)
+        return self.asked
 
 
 class CertifiedEstimator(BaseEstimator):
@@ -65,9 +90,16 @@ class CertifiedEstimator(BaseEstimator):
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
+<<<<<<< HEAD
     verbose : 0, 1 or 2
         1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
         few seconds of the logger ``undercut``.  2 prints every step.
+=======
+    verbose : 0 or 1
+        Whether to show objective, bound and gap of fits longer than a second.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+>>>>>>> 89be98e3138e1e4191f99844fe445b74b2592b3d
 
     Attributes
     ----------
@@ -85,6 +117,7 @@ class CertifiedEstimator(BaseEstimator):
     max_steps: int
     max_seconds: float | None
     verbose: int
+    callbacks: Callbacks
     n_features_in_: int
 
     # The domains of all parameters with one meaning in every estimator; scikit-learn reads those that there are.
@@ -100,6 +133,7 @@ class CertifiedEstimator(BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
+        "callbacks": [list, tuple, None],
     }
     _fitted: ClassVar[tuple[str, ...]]  # the attributes of a fit that a model file holds, beside the certificate
 
@@ -112,7 +146,7 @@ class CertifiedEstimator(BaseEstimator):
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}))
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self.callbacks)
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
         """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
@@ -133,7 +167,8 @@ class CertifiedEstimator(BaseEstimator):
             raise ModelFileError(f"only a fitted estimator can be saved: call fit first; got {self}")
         known = (*CERTIFICATE, *INPUTS, *self._fitted)
         arrays: dict[str, Any] = {}
-        params = {name: encode(value, name, arrays) for name, value in self.get_params(deep=False).items()}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name not in TRANSIENT}
+        params = {name: encode(value, name, arrays) for name, value in given.items()}
         fitted = {name: encode(getattr(self, name), name, arrays) for name in known if name in vars(self)}
         return ModelState(params, fitted, arrays)
 

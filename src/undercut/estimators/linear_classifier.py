@@ -23,6 +23,7 @@ from undercut.estimators.targets import Problem, class_weighted, encode_classes,
 from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 CONVEX_LOSSES = {name: loss for name, loss in of_kind(MarginLoss).items() if loss.is_convex}
@@ -66,6 +67,8 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     random_state : int, RandomState or None
         With a number ``solver="auto"`` compares solvers by counts of passes instead of the clock, so that fits can be
         repeated exactly.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
 
     Attributes
     ----------
@@ -115,6 +118,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
