@@ -8,6 +8,7 @@ import io
 import lzma
 import pathlib
 import re
+import sys
 import tracemalloc
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from undercut._jit import svmlight as kernel
 from undercut.errors import DataError, ParameterError
 from undercut.io import SvmlightData, iter_svmlight, load_svmlight, svmlight
+from undercut.io.reading import watch_reading
 
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 QUICK = settings(deadline=None, database=None)

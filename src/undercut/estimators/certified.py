@@ -50,17 +50,11 @@ class Minimizer:
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
         stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
-<<<<<<< HEAD
-        with live_progress(title, self.verbose, stop.gap_rel) as callbacks:
-            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        if result.status is Status.STOPPED and self.interrupted:
-=======
         watchers = _Watchers(self.callbacks)
-        with live_progress(title, self.verbose) as live:
+        with live_progress(title, self.verbose, stop.gap_rel) as live:
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=[*live, watchers])
         by_signal = result.status is Status.STOPPED and not watchers.asked
         if by_signal and self.interrupted:
->>>>>>> 89be98e3138e1e4191f99844fe445b74b2592b3d
             raise KeyboardInterrupt
         self.interrupted = self.interrupted or by_signal
         if not (self.interrupted or watchers.asked):
@@ -90,16 +84,11 @@ class CertifiedEstimator(BaseEstimator):
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
-<<<<<<< HEAD
     verbose : 0, 1 or 2
         1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
         few seconds of the logger ``undercut``.  2 prints every step.
-=======
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
     callbacks : list of functions or None
         Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
->>>>>>> 89be98e3138e1e4191f99844fe445b74b2592b3d
 
     Attributes
     ----------
