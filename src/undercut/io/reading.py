@@ -19,7 +19,7 @@ from typing_extensions import Buffer
 from undercut.errors import DataError
 
 STANDARD_INPUT = "-"
-BUFFER_BYTES = 1 << 16
+BUFFER_BYTES = 1 << 14
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _SUFFIX: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
