@@ -19,6 +19,7 @@ from undercut.callbacks import LiveProgress
 from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ModelFileError
 from undercut.estimators.stored import decode, encode
+from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.io.model_file import ModelState
 from undercut.solvers import SOLVERS, Stop, minimize
 from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status
@@ -75,7 +76,7 @@ class _Watchers:
         return self.asked
 
 
-class CertifiedEstimator(BaseEstimator):
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator fitted by ``minimize``: it owns the solver, the rule to stop, the report and the saved state.
 
     Parameters
@@ -89,6 +90,7 @@ class CertifiedEstimator(BaseEstimator):
         few seconds of the logger ``undercut``.  2 prints every step.
     callbacks : list of functions or None
         Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+        ``set_callbacks`` takes scikit-learn's own, where its version has them (1.9).
 
     Attributes
     ----------
@@ -135,7 +137,11 @@ class CertifiedEstimator(BaseEstimator):
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self.callbacks)
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self._watchers())
+
+    def _watchers(self) -> list[Callback]:
+        """The user's callbacks, and scikit-learn's where they are set; the fit begins here."""
+        return [*(self.callbacks or ()), *begin_task(self)]
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
         """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
@@ -146,6 +152,7 @@ class CertifiedEstimator(BaseEstimator):
         self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
         self.interrupted_ = minimizer.interrupted
+        end_task(self)
         if self.interrupted_:
             raise KeyboardInterrupt
         return self

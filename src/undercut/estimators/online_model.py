@@ -67,7 +67,7 @@ class OnlineModel(LinearModel, CertifiedEstimator):
     def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
         """What makes the passes of one fit, all problems in the same order."""
         solver, stop = self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs)
-        return Minimizer(solver, stop, self.verbose, FINE, self.callbacks)
+        return Minimizer(solver, stop, self.verbose, FINE, self._watchers())
 
     def _fit_passes(self, design: Matrix, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
         """Passes over one problem; the best iterate by exact objective is the fit."""
