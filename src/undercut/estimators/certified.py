@@ -27,7 +27,7 @@ from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_")
+INPUTS = ("n_features_in_", "feature_names_in_", "training_")  # the last is what the command line knows of a fit
 TRANSIENT = ("callbacks",)  # parameters that are no part of a model
 
 
@@ -180,6 +180,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         model.n_features_in_ = int(model.n_features_in_)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        if not isinstance(getattr(model, "training_", {}), dict):
+            raise ValueError("the record of the training is not a table")
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params
