@@ -51,6 +51,7 @@ from .risks import (
     StructuredRisk as StructuredRisk,
 )
 from .solvers import (
+    Checkpoint as Checkpoint,
     CuttingPlane as CuttingPlane,
     Lbfgs as Lbfgs,
     LevelBundle as LevelBundle,
