@@ -51,7 +51,6 @@ from .risks import (
     StructuredRisk as StructuredRisk,
 )
 from .solvers import (
-    Checkpoint as Checkpoint,
     CuttingPlane as CuttingPlane,
     Lbfgs as Lbfgs,
     LevelBundle as LevelBundle,

@@ -10,10 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from undercut._jit.compile import on_compile
+from undercut.solvers.checkpoint import Checkpoint
 from undercut.trace import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["Checkpoint", "LiveProgress", "describe"]
 
 APPEAR_AFTER = 1.0  # seconds: shorter runs show nothing
 

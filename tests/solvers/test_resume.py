@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
 from tests.kernel_problems import machine
 from tests.structured_models import draw_chains, draw_multiclass
+
 from undercut import (
     L1,
     L2,
     ChainRisk,
-    Checkpoint,
     ElasticNet,
     FunctionRisk,
     Hinge,
@@ -24,6 +23,7 @@ from undercut import (
     StructuredRisk,
     minimize,
 )
+from undercut.callbacks import Checkpoint
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import CRF, M3N
 from undercut.risks.combined.sharded import ShardedRisk

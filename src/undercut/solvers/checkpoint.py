@@ -34,7 +34,7 @@ class Checkpoint:
     file if there is one; ``minimize(..., resume=path)`` insists on it.
 
     >>> import tempfile
-    >>> from undercut import Checkpoint, Hinge, L2, LinearRisk, Stop, minimize
+    >>> from undercut import Hinge, L2, LinearRisk, Stop, minimize
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> risk, reg = LinearRisk(rng.normal(size=(50, 9)), rng.choice([-1.0, 1.0], 50), Hinge()), L2(1e-3)

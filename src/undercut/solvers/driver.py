@@ -185,7 +185,8 @@ class _Run:
         detail = ""
         self.certificate = self.solver.certificate(risk)
         try:
-            state, status = self._first(risk, reg, w0, journal)
+            state = self._first(risk, reg, w0, journal)
+            status = self._first_status(state)
             journal.offer(state, self.trace, self._watch)
             while status is None:
                 state = self.solver.step(risk, reg, state)
@@ -206,21 +207,23 @@ class _Run:
         journal.end(last, steps, self._watch(), ended, result)
         return result
 
-    def _first(self, risk: Risk, reg: Regularizer, w0: FloatArray, journal: Journal) -> tuple[State, Status | None]:
-        """The state before the next step, and whether to stop there."""
+    def _first(self, risk: Risk, reg: Regularizer, w0: FloatArray, journal: Journal) -> State:
+        """The state before the next step: that of a saved run, or the solver's first."""
         state: State | None = journal.state()
         if state is None or journal.saved is None:
             self._tell(risk, reg)
-            state = self.solver.init(risk, reg, w0)
-            return state, self._record(state) if math.isfinite(state.progress.objective) else None
-        state = self.solver.restored(risk, reg, state)
+            return self.solver.init(risk, reg, w0)  # type: ignore[no-any-return]
         self._began -= journal.seconds
         self.trace = journal.saved.trace
         self._unchanged, self._smallest_gap = journal.saved.header["watch"]
         self._tell(risk, reg)
-        if not self.trace:
-            return state, None
-        return state, self._judged(*_last_two(self.trace)) or self.solver.ended(state)
+        return self.solver.restored(risk, reg, state)  # type: ignore[no-any-return]
+
+    def _first_status(self, state: State) -> Status | None:
+        """Whether to stop before the next step."""
+        if self.trace:
+            return self._judged(*_last_two(self.trace)) or self.solver.ended(state)
+        return self._record(state) if math.isfinite(state.progress.objective) else None
 
     def _tell(self, risk: Risk, reg: Regularizer) -> None:
         for callback in starting(self.callbacks):
