@@ -19,6 +19,7 @@ from undercut.callbacks import LiveProgress
 from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ModelFileError
 from undercut.estimators.stored import decode, encode
+from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.io.model_file import ModelState
 from undercut.solvers import SOLVERS, Stop, minimize
 from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status
@@ -51,7 +52,7 @@ class Minimizer:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
         stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
         watchers = _Watchers(self.callbacks)
-        with live_progress(title, self.verbose) as live:
+        with live_progress(title, self.verbose, stop.gap_rel) as live:
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=[*live, watchers])
         by_signal = result.status is Status.STOPPED and not watchers.asked
         if by_signal and self.interrupted:
@@ -75,7 +76,7 @@ class _Watchers:
         return self.asked
 
 
-class CertifiedEstimator(BaseEstimator):
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator fitted by ``minimize``: it owns the solver, the rule to stop, the report and the saved state.
 
     Parameters
@@ -84,10 +85,12 @@ class CertifiedEstimator(BaseEstimator):
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
     callbacks : list of functions or None
         Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+        ``set_callbacks`` takes scikit-learn's own, where its version has them (1.9).
 
     Attributes
     ----------
@@ -134,7 +137,11 @@ class CertifiedEstimator(BaseEstimator):
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self.callbacks)
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self._watchers())
+
+    def _watchers(self) -> list[Callback]:
+        """The user's callbacks, and scikit-learn's where they are set; the fit begins here."""
+        return [*(self.callbacks or ()), *begin_task(self)]
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
         """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
@@ -145,6 +152,7 @@ class CertifiedEstimator(BaseEstimator):
         self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
         self.interrupted_ = minimizer.interrupted
+        end_task(self)
         if self.interrupted_:
             raise KeyboardInterrupt
         return self
@@ -194,12 +202,12 @@ class CertifiedEstimator(BaseEstimator):
 
 
 @contextmanager
-def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
-    """The callbacks of a fit: a live line if ``verbose``."""
+def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a line that shows how it goes if ``verbose``."""
     if not verbose:
         yield []
         return
-    with LiveProgress(title) as live:
+    with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
 
 

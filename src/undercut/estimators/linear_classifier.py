@@ -61,8 +61,9 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
     warm_start : bool
         Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
     random_state : int, RandomState or None
         With a number ``solver="auto"`` compares solvers by counts of passes instead of the clock, so that fits can be
         repeated exactly.
