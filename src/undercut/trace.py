@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from undercut.errors import DataError
 from undercut.types import FloatArray
@@ -91,6 +91,64 @@ class Progress:
 
 Callback: TypeAlias = Callable[[Progress], bool | None]  # called with every step; True ends the run
 Callbacks: TypeAlias = Sequence[Callback] | None
+
+
+class Run(NamedTuple):
+    """What a callback may know before the first step."""
+
+    risk: Any
+    reg: Any
+    solver: Any
+    stop: Any
+    trace: list[Progress]  # the steps so far, of a run that is resumed
+
+
+@runtime_checkable
+class Starting(Protocol):
+    """A callback that is told about a run before its first step."""
+
+    def started(self, run: Run) -> None:
+        """Called once per run."""
+
+
+class Session(Protocol):
+    """What a callback keeps during one fit, which may have several problems, and several at once."""
+
+    def part(self, problem: str) -> Callback:
+        """The callback of one problem; names are different, and the same when a fit is repeated."""
+
+    def close(self) -> None:
+        """The fit is over."""
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """A callback that records whole fits, such as a file does."""
+
+    def session(self) -> Session:
+        """A new fit begins."""
+
+
+class _Same(NamedTuple):
+    """The session of a callback that takes every step of every problem alike."""
+
+    callback: Callback
+
+    def part(self, problem: str) -> Callback:
+        return self.callback
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def open_sessions(callbacks: Iterable[Any]) -> list[Session]:
+    """The sessions of one fit, one per callback."""
+    return [callback.session() if isinstance(callback, Recorder) else _Same(callback) for callback in callbacks]
+
+
+def starting(callbacks: Iterable[Any]) -> list[Starting]:
+    """Those callbacks that are told about a run before its first step."""
+    return [callback for callback in callbacks if isinstance(callback, Starting)]
 
 
 @dataclass(frozen=True)
