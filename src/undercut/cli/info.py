@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.cli.words import BY_PARAMETER
 from undercut.io import load_model
 from undercut.types import Array, FloatArray
 
@@ -27,7 +28,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         Row("model", type(model).__name__),
         *(Row(name.replace("_", " "), value) for name, value in getattr(model, "training_", {}).items()),
         *certificate_rows(model),
-        *([Row("iterations", model.n_iter_)] if hasattr(model, "n_iter_") else []),
+        *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
@@ -38,9 +39,10 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    """The parameters that a user may have set."""
+    """The parameters that a user may have set, by the names of their options where they have one."""
     params = model.get_params(deep=False)
-    return {name: value for name, value in params.items() if name not in SILENT and value is not None}
+    shown = {name: value for name, value in params.items() if name not in SILENT and value is not None}
+    return {BY_PARAMETER[name].key() if name in BY_PARAMETER else name: value for name, value in shown.items()}
 
 
 def _few(values: list[Any], most: int = 20) -> str:

@@ -47,7 +47,7 @@ class Row(NamedTuple):
         return self.label.lower().replace(" ", "_").replace("-", "_")
 
 
-def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool = False) -> None:
+def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool = False, quiet: bool = False) -> None:
     """Labels and values in two columns, never cut, or one JSON object; a copy goes to the log file."""
     if as_json:
         text = json.dumps(as_table(rows))
@@ -55,7 +55,8 @@ def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool =
         shown = [row for row in _expanded(rows) if row.value is not None]
         width = max((len(row.label) for row in shown), default=0)
         text = "\n".join(f"{row.label:<{width}}  {row.text or _short(row.value)}".rstrip() for row in shown)
-    typer.echo(text, err=to_error)
+    if not quiet:
+        typer.echo(text, err=to_error)
     for line in text.splitlines():
         LOGGER.info(line, extra={PRINTED: True})
 

@@ -49,7 +49,7 @@ def _train(source: Path, file: Path, given: Given) -> int:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
     rows = fit_rows(model, results, given["output"])
-    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status", "steps")}
+    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status")}
     record(model, file, given, samples=n_samples, **facts)
     write_model(model, given["output"])
     if "trace" in given:
@@ -62,8 +62,9 @@ def print_fit(model: Any, rows: list[Row], given: Given) -> None:
     """The report of a training, with the measures on ``--test``."""
     if "test" in given:
         rows = [*rows, Row("test", score_rows(model, given["test"]))]
-    if "quiet" not in given or "json" in given:
-        print_report(rows, as_json="json" in given, to_error=given["output"] == STANDARD)
+    as_json = "json" in given
+    quiet = "quiet" in given and not as_json
+    print_report(rows, as_json=as_json, to_error=given["output"] == STANDARD, quiet=quiet)
 
 
 def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result], int]:
