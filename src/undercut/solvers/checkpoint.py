@@ -77,6 +77,11 @@ class CheckpointSession:
         self._at = self._cost = 0.0
         self._pending = False
 
+    @property
+    def done(self) -> dict[str, float]:
+        """The seconds of the runs in the file."""
+        return {name: run.seconds for name, run in self.runs.items()}
+
     def part(self, problem: str) -> CheckpointPart:
         """The run of one problem."""
         return CheckpointPart(self, problem)

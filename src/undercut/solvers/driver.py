@@ -21,7 +21,18 @@ from undercut.interrupts import graceful, raise_for, requested
 from undercut.solvers.checkpoint import load_run
 from undercut.solvers.journal import Journal
 from undercut.threads import exclusive, one_thread
-from undercut.trace import Callback, Certificate, Progress, Result, Run, Status, open_sessions, starting
+from undercut.trace import (
+    Callback,
+    Certificate,
+    Progress,
+    Result,
+    Run,
+    Status,
+    open_sessions,
+    tell_end,
+    tell_start,
+    unproved,
+)
 from undercut.types import FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one counts as zero
@@ -109,7 +120,12 @@ def minimize(
     with exclusive(risk), one_thread(), quiet, graceful() as signals, _sessions(callbacks) as parts:
         saved = None if resume is None else load_run(resume)
         journal = Journal(risk, reg, solver, parts, saved)
-        result = _closed(journal, stop) or _driven(_Run(solver, stop, parts), risk, reg, start, journal)
+        result = journal.result()
+        if result is None or stop.reached(result.trace[-1], result.trace[0].objective) is None:
+            result = _driven(_Run(solver, stop, parts), risk, reg, start, journal)
+        else:
+            tell_start(parts, Run(risk, reg, solver, stop, result.trace))
+        tell_end(parts, result)
     if signals.number == SIGTERM and requested() is None:
         raise_for(SIGTERM)
     return result
@@ -119,17 +135,11 @@ def minimize(
 def _sessions(callbacks: Iterable[Callback]) -> Iterator[list[Callback]]:
     """The callbacks of a single problem."""
     sessions = open_sessions(callbacks)
-    yield [one.part("") for one in sessions]
-    for one in sessions:
-        one.close()
-
-
-def _closed(journal: Journal, stop: Stop) -> Result | None:
-    """The result of a run that is over, if it is as accurate as wanted."""
-    result = journal.result()
-    if result is None or stop.reached(result.trace[-1], result.trace[0].objective) is None:
-        return None
-    return result
+    try:
+        yield [one.part("") for one in sessions]
+    finally:
+        for one in sessions:
+            one.close()
 
 
 def _driven(run: _Run, risk: Risk, reg: Regularizer, start: FloatArray, journal: Journal) -> Result:
@@ -178,6 +188,7 @@ class _Run:
         self._began = time.perf_counter()
         self._unchanged = 0
         self._smallest_gap = math.inf
+        self._interrupted = False
         self._may_stop = requested() is None and not _NESTED.get()  # a signal is for the outermost run
 
     def __call__(self, risk: Risk, reg: Regularizer, w0: FloatArray, journal: Journal) -> Result:
@@ -198,6 +209,7 @@ class _Run:
         except KeyboardInterrupt:
             if requested() is not None:  # the second signal
                 raise
+            self._interrupted = True
             return self._result(state, w0, Status.STOPPED, detail)
         except (NonfiniteError, NonconvexError) as error:
             status = Status.NONFINITE if isinstance(error, NonfiniteError) else Status.NONCONVEX
@@ -211,12 +223,12 @@ class _Run:
         """The state before the next step: that of a saved run, or the solver's first."""
         state: State | None = journal.state()
         if state is None or journal.saved is None:
-            self._tell(risk, reg)
+            tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, []))
             return self.solver.init(risk, reg, w0)  # type: ignore[no-any-return]
         self._began -= journal.seconds
         self.trace = journal.saved.trace
         self._unchanged, self._smallest_gap = journal.saved.header["watch"]
-        self._tell(risk, reg)
+        tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, self.trace.copy()))
         return self.solver.restored(risk, reg, state)  # type: ignore[no-any-return]
 
     def _first_status(self, state: State) -> Status | None:
@@ -224,10 +236,6 @@ class _Run:
         if self.trace:
             return self._judged(*_last_two(self.trace)) or self.solver.ended(state)
         return self._record(state) if math.isfinite(state.progress.objective) else None
-
-    def _tell(self, risk: Risk, reg: Regularizer) -> None:
-        for callback in starting(self.callbacks):
-            callback.started(Run(risk, reg, self.solver, self.stop, self.trace.copy()))
 
     def _finished(self, risk: Risk, reg: Regularizer, state: State, status: Status) -> tuple[State, Status]:
         """The state to report, and the status after it."""
@@ -260,9 +268,8 @@ class _Run:
         self.trace.append(now)
         asked = [callback(now) for callback in self.callbacks]
         status = self._judged(now, last)
-        if status is None and (any(asked) or (self._may_stop and requested() is not None)):
-            return Status.STOPPED
-        return status
+        self._interrupted = status is None and self._may_stop and requested() is not None
+        return Status.STOPPED if status is None and (any(asked) or self._interrupted) else status
 
     def _judged(self, now: Progress, last: Progress) -> Status | None:
         status = self._status(now, last)
@@ -306,16 +313,12 @@ class _Run:
         solution = state.solution if state else w0
         if status in REFUTED:
             self.certificate = "none"
-            self.trace = [_unproved(row) for row in self.trace]
-            progress = _unproved(progress)
-        return Result(solution, progress.objective, progress.lower_bound, self.certificate, status, self.trace, detail)
+            self.trace = [unproved(row) for row in self.trace]
+            progress = unproved(progress)
+        numbers = progress.objective, progress.lower_bound
+        return Result(solution, *numbers, self.certificate, status, self.trace, detail, self._interrupted)
 
 
 def _last_two(trace: list[Progress]) -> tuple[Progress, Progress]:
     """The last row and the one before it."""
     return trace[-1], trace[-2] if len(trace) > 1 else Progress()
-
-
-def _unproved(row: Progress) -> Progress:
-    """The same numbers without the bound."""
-    return replace(row, lower_bound=-math.inf, certificate="none")

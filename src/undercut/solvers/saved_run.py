@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -122,8 +121,3 @@ def _row(numbers: FloatArray, certificate: Certificate, solver: str) -> Progress
     values: dict[str, Any] = dict(zip(NUMBERS, numbers.tolist(), strict=True))
     counts = {name: int(values[name]) for name in COUNTS}
     return Progress(**(values | counts), certificate=certificate, solver=solver)
-
-
-def seconds_of(runs: dict[str, SavedRun]) -> float:
-    """How long all of them have run."""
-    return math.fsum(run.seconds for run in runs.values())
