@@ -12,21 +12,35 @@ import math
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from threading import Timer
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
 LOGGER = logging.getLogger("undercut")
+Where = Literal["anywhere", "log", "nowhere"]
+_WHERE: ContextVar[Where] = ContextVar("where", default="anywhere")
 APPEAR_AFTER = 1.0  # seconds: shorter jobs show nothing
 EVERY = 5.0  # seconds between plain lines
-BESIDE = 12  # columns that the spinner and the clock take
-BAR_WIDTH = 10
+BESIDE = 10  # columns that the spinner and the clock take
+BAR_WIDTH = 8
+
+
+@contextmanager
+def shown(where: Where) -> Iterator[None]:
+    """Within it, progress is shown in the log alone, or nowhere."""
+    token = _WHERE.set(where)
+    try:
+        yield
+    finally:
+        _WHERE.reset(token)
 
 
 class Part(NamedTuple):
@@ -108,7 +122,9 @@ class Display:
 
         self.title, self.every = title, every
         self.console = console or Console(stderr=True, emoji=False)
-        self._bar = None if plain or not is_live(self.console) else _live_bar(self.console)
+        self._where = _WHERE.get()
+        live = self._where == "anywhere" and not plain and is_live(self.console)
+        self._bar = _live_bar(self.console) if live else None
         if self._bar:
             self._task = self._bar.add_task(title)
             self._timer = Timer(after, self._bar.start)
@@ -118,7 +134,7 @@ class Display:
     def __enter__(self) -> Display:
         if self._bar:
             self._timer.start()
-        else:
+        elif self._where == "anywhere":
             print_lines()
         return self
 
@@ -135,8 +151,9 @@ class Display:
             bar = [] if share is None else [Part(drawn(share), 5)]
             line = fitted([Part(self.title), *bar, *done, *parts], self.console.width - BESIDE)
             self._bar.update(self._task, description=line)
-        elif (now := time.monotonic()) - self._spoke >= self.every:
-            self._spoke = now
+        logs = not self._bar or LOGGER.level != logging.NOTSET  # a log that somebody asked for, beside the live line
+        if logs and self._where != "nowhere" and time.monotonic() - self._spoke >= self.every:
+            self._spoke = time.monotonic()
             LOGGER.info(fitted([Part(self.title), *done, *parts]))
 
 
@@ -144,7 +161,7 @@ def drawn(share: float) -> str:
     """A bar of text.
 
     >>> drawn(0.5)
-    '━━━━━─────'
+    '━━━━────'
     """
     full = min(BAR_WIDTH, int(BAR_WIDTH * share))
     return "━" * full + "─" * (BAR_WIDTH - full)

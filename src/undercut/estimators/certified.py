@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,7 +31,7 @@ from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_")
+INPUTS = ("n_features_in_", "feature_names_in_", "training_")  # the last is what the command line knows of a fit
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
@@ -53,7 +52,6 @@ class Minimizer:
         self.fine = fine  # statuses that need no warning
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
-        self._names: Counter[str] = Counter()
         self._share_among(1)
 
     def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
@@ -81,7 +79,7 @@ class Minimizer:
         solver: Any = None,
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
-        name = self._name(problem.name)
+        name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
@@ -99,12 +97,6 @@ class Minimizer:
         """The fit is over."""
         for session in self._sessions:
             session.close()
-
-    def _name(self, name: str) -> str:
-        """That of a run: a problem with several runs gets numbers."""
-        self._names[name] += 1
-        number = self._names[name]
-        return name if number == 1 else f"{name} ({number})".strip()
 
     def _stop(self, name: str) -> Stop:
         """The rule for the next run: with its share of the time, beside what it had before it was resumed."""
@@ -222,6 +214,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         model.n_features_in_ = int(model.n_features_in_)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        if not isinstance(getattr(model, "training_", {}), dict):
+            raise ValueError("the record of the training is not a table")
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params
