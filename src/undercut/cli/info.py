@@ -8,17 +8,44 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from undercut.callbacks import describe
 from undercut.cli.report import Row, certificate_rows, print_report
 from undercut.cli.words import BY_PARAMETER
+from undercut.errors import CheckpointError, ModelFileError
 from undercut.io import load_model
+from undercut.io.checkpoint import read_header
+from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of no meaning to a reader, or too long
 
 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
-    """Everything a reader may want to know about a model."""
-    print_report(info_rows(load_model(path), top), as_json=as_json)
+    """Everything a reader may want to know about a model or a checkpoint."""
+    try:
+        rows = info_rows(load_model(path), top)
+    except ModelFileError:
+        try:
+            rows = checkpoint_rows(read_header(path))
+        except CheckpointError:
+            rows = []
+        if not rows:
+            raise
+    print_report(rows, as_json=as_json)
+
+
+def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
+    """How far the runs of a checkpoint are, and what they minimize."""
+    runs = header["runs"]
+    rows = [Row("model", "Checkpoint"), Row("problems", len(runs))]
+    for name, run in runs.items():
+        last = Progress(run["step"], run["objective"], run["lower_bound"], certificate=run["certificate"])
+        numbers = {key: run[key] for key in ("step", "objective", "lower_bound", "seconds", "solver", "status")}
+        text = f"{describe(last)}  {run['seconds']:.2f} s  {run['solver']}  {run['status'] or 'to be continued'}"
+        rows.append(Row(name or "run", numbers | {"gap": last.gap}, text))
+    problem = next(iter(runs.values()))["problem"] if runs else {}
+    scalars = {key: value for key, value in problem.items() if key.count(".") < 2 and not value.startswith("array")}
+    return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
 
 
 def info_rows(model: Any, top: int = 10) -> list[Row]:
@@ -72,10 +99,10 @@ def _coefficients(model: Any, top: int) -> list[Row]:
     rows = []
     for label, row, intercept in zip(classes, coef, intercepts, strict=True):
         of = f" of class {label}" if label != "" else ""
-        rows.append(Row(f"intercept{of}", float(intercept)))
-        largest = _largest(row, top)
-        values = {names(int(at)): float(row[at]) for at in largest}
-        rows.append(Row(f"largest coefficients{of}", values, ", ".join(f"{key} {v:.4g}" for key, v in values.items())))
+        values = {names(int(at)): float(row[at]) for at in _largest(row, top)}
+        text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        for what, value, words in (("intercept", float(intercept), ""), ("largest coefficients", values, text)):
+            rows.append(Row(f"{what}{of}", value, words, f"{what}{of}".replace(" ", "_")))
     return rows
 
 
@@ -90,5 +117,6 @@ def feature_names(model: Any) -> Any:
     if hasattr(model, "feature_names_in_"):
         return lambda at: str(model.feature_names_in_[at])
     if getattr(model, "features", None) is not None:
-        return lambda at: str(model.features_.names()[at])
+        names = model.features_.names()
+        return lambda at: names[at]
     return lambda at: str(at + 1)

@@ -36,6 +36,7 @@ class Row(NamedTuple):
     label: str
     value: Any
     text: str = ""
+    name: str = ""  # in JSON, where it does not follow from the label
 
     @property
     def key(self) -> str:
@@ -44,7 +45,7 @@ class Row(NamedTuple):
         >>> Row("lower bound", 0.5).key
         'lower_bound'
         """
-        return self.label.lower().replace(" ", "_").replace("-", "_")
+        return self.name or self.label.lower().replace(" ", "_").replace("-", "_")
 
 
 def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool = False, quiet: bool = False) -> None:
@@ -70,7 +71,9 @@ def _expanded(rows: Sequence[Row]) -> Iterator[Row]:
     """The rows in a list; those of a row of rows bear its label."""
     for row in rows:
         if _is_nested(row):
-            yield from (Row(f"{row.label} {part.label}", part.value, part.text) for part in row.value)
+            for part in row.value:
+                label = part.label if part.label.startswith(f"{row.label} ") else f"{row.label} {part.label}"
+                yield Row(label, part.value, part.text)
         else:
             yield row
 
