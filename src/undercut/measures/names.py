@@ -31,4 +31,6 @@ def measure_named(name: str) -> Measure:
         if found := re.fullmatch(pattern, name):
             return make(*found.groups())
     known = ", ".join(map(repr, EXAMPLES))
-    raise ParameterError(f"`measure` must be a Measure or a name such as {known}; got {name!r}{nearest(name, EXAMPLES)}")
+    raise ParameterError(
+        f"`measure` must be a Measure or a name such as {known}; got {name!r}{nearest(name, EXAMPLES)}"
+    )
