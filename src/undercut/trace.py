@@ -253,8 +253,13 @@ def write_trace(path: str | Path, trace: Iterable[Progress]) -> None:
 
 
 def read_trace(path: str | Path) -> list[Progress]:
-    """Read a file with the trace of one problem; a malformed line is a ``DataError`` with file name and line number."""
+    """Read the trace of the only problem of a fit, from which a run that found it a start is left out.
+
+    A malformed line is a ``DataError`` with file name and line number.
+    """
     traces = read_traces(path)
+    if "" in traces:
+        return traces[""]
     if len(traces) > 1:
         raise DataError(f"{path} holds the traces of {len(traces)} problems: read them with read_traces")
     return next(iter(traces.values()), [])

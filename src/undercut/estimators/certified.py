@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,7 +52,6 @@ class Minimizer:
         self.fine = fine  # statuses that need no warning
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
-        self._names: Counter[str] = Counter()
         self._share_among(1)
 
     def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
@@ -81,7 +79,7 @@ class Minimizer:
         solver: Any = None,
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
-        name = self._name(problem.name)
+        name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
@@ -99,12 +97,6 @@ class Minimizer:
         """The fit is over."""
         for session in self._sessions:
             session.close()
-
-    def _name(self, name: str) -> str:
-        """That of a run: a problem with several runs gets numbers."""
-        self._names[name] += 1
-        number = self._names[name]
-        return name if number == 1 else f"{name} ({number})".strip()
 
     def _stop(self, name: str) -> Stop:
         """The rule for the next run: with its share of the time, beside what it had before it was resumed."""

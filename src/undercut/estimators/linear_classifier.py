@@ -150,7 +150,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         design = trusted_design(X)  # with memory of its own: other classes may be fitted at the same time
         risk = partial(LinearRisk, design, problem.target, sample_weight=weight, fit_intercept=self.fit_intercept)
         if w0 is None and not loss.is_convex:
-            w0 = minimizer(risk(Hinge()), reg, problem=problem, solver="auto").w
+            w0 = minimizer(risk(Hinge()), reg, problem=problem.start_of(), solver="auto").w
         own = risk(loss)
         return Fit.of(own, minimizer(own, reg, w0, problem=problem))
 
