@@ -20,6 +20,7 @@ from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
 from undercut.cli.standard import STANDARD, write_model
 from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
+from undercut.cli.valid import BestPass
 from undercut.display import Display, Part
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, lam_from_C
@@ -58,6 +59,8 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
                 raise
             stream.save()
             signals.number = SIGINT
+    if given["output"] == STANDARD:
+        write_model(model, STANDARD)
     if signals.number is not None:
         stopped = f"what was learned from {model.n_samples_seen_} samples is in {given['output']}"
         return model, [Row("stopped", True, stopped), *stream.rows()], EXIT_CODE + signals.number
@@ -74,6 +77,7 @@ class _Stream:
         self.first, self.loss, self.n_counted, self.seen_before, seconds = at
         self.share: float | None = None  # of the file that is read
         self._began = time.perf_counter() - seconds
+        self._best = BestPass(given["valid"], given["patience"]) if "valid" in given else None
         self._checkpoint = StreamCheckpoint(given["checkpoint"] or given["resume"], given["every"], file)
 
     def run(self) -> None:
@@ -113,8 +117,14 @@ class _Stream:
                         self._checkpoint.save(model, self._position(number), ended=False)
                         return
                 model.stream_position_ = 0
-                self.save()
+                if self._best is None:
+                    self.save()
+                elif self._best.is_over(model):
+                    break
             self._checkpoint.save(model, self._position(n_passes + 1), ended=True)
+            if self._best is not None:
+                vars(model).update(vars(self._best.model))
+                self.save()
 
     def _position(self, number: int) -> Position:
         seconds = time.perf_counter() - self._began
@@ -131,7 +141,8 @@ class _Stream:
     def save(self) -> None:
         """Write the model, with the record of its training."""
         record(self.model, self.file, self.given, samples=self.model.n_samples_seen_, progressive_loss=self.mean_loss)
-        write_model(self.model, self.given["output"])
+        if self.given["output"] != STANDARD:  # which takes one model, the last
+            write_model(self.model, self.given["output"])
 
     def rows(self) -> list[Row]:
         """The report."""
