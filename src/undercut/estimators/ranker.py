@@ -19,8 +19,7 @@ from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
 from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.ranking.queries import Queries
-from undercut.risks.ranking.ranking import non_negative
+from undercut.risks.ranking.queries import Queries, non_negative
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
 
