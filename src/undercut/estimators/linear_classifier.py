@@ -11,18 +11,19 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from typing_extensions import override
 
-from undercut.contracts import Design, Loss, MarginLoss, MulticlassLoss, Regularizer, Solver
+from undercut.contracts import Loss, MarginLoss, MulticlassLoss, Regularizer, Solver
 from undercut.errors import ParameterError
 from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, stacked, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, solved, start_coef
 from undercut.estimators.sparse_coef import SparseCoefMixin
-from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
+from undercut.estimators.targets import class_weighted, encode_classes, one_against_rest
 from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.trace import Result
 from undercut.types import Array, FloatArray
 
 CONVEX_LOSSES = {name: loss for name, loss in of_kind(MarginLoss).items() if loss.is_convex}
@@ -120,28 +121,50 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; a weight of 2 equals duplicating the sample."""
-        joint = self._joint_loss()
+        self._joint_loss()  # settings that contradict each other are refused before the data are read
         last = Start.of(self)
         X, y = validated(self, X, y=y, reset=True)
+        tasks = self._tasks(X, y, sample_weight)
+        starts = self._starts(start_coef(last, X.shape[1], self.classes_), len(tasks))
+        minimizer = self._minimizer()
+        results = [self._solve(minimizer, task, start) for task, start in zip(tasks, starts, strict=True)]
+        self._take(tasks, [result.w for result in results])
+        return self._conclude(minimizer, results)
+
+    def _tasks(self, X: Any, y: Array, sample_weight: Any = None) -> list[Task]:
+        """The problems of a fit: one per class against the rest, or one for all."""
         self.classes_, codes = encode_classes(y)
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
-        start, design = start_coef(last, X.shape[1], self.classes_), trusted_design(X)
+        design, joint, free = trusted_design(X), self._joint_loss(), self.fit_intercept
         if joint is not None:
-            return self._fit_jointly(design, codes, weight, start, joint)
-        minimizer = self._minimizer()
-        fit_one = partial(self._fit_one, design, weight, minimizer)
-        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
-        self.coef_, self.intercept_ = stacked(fits)
-        return self._conclude(minimizer, [fit.result for fit in fits])
+            return [Task(MulticlassRisk(design, codes, joint, weight, free, n_classes=self.classes_.size))]
+        risk = partial(LinearRisk, design, loss=self._loss(), sample_weight=weight, fit_intercept=free)
+        return [Task(risk(y=problem.target), problem.title) for problem in one_against_rest(self.classes_, codes)]
 
-    def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
-        """Fit one class against the rest; a non-convex problem from the optimum of the hinge loss."""
-        loss, reg, w0 = self._loss(), self._regularizer(), problem.start
-        risk = partial(LinearRisk, design, problem.target, sample_weight=weight, fit_intercept=self.fit_intercept)
-        if w0 is None and not loss.is_convex:
-            w0 = minimizer(risk(Hinge()), reg, title=problem.title, solver="auto").w
-        own = risk(loss)
-        return Fit.of(own, minimizer(own, reg, w0, title=problem.title))
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients; of one problem for two classes, the difference of their rows."""
+        risk = tasks[0].risk
+        if not isinstance(risk, MulticlassRisk):
+            self.coef_, self.intercept_ = solved(tasks, solutions)
+            return
+        W, b = solutions[0].reshape(self.classes_.size, -1), risk.intercepts(solutions[0])
+        self.coef_, self.intercept_ = (W, b) if b.size > 2 else (W[1:] - W[:1], b[1:] - b[:1])
+
+    def _starts(self, coef: FloatArray | None, n_tasks: int) -> list[FloatArray | None]:
+        """Where the search of every problem starts."""
+        if coef is None:
+            return [None] * n_tasks
+        if self.multi_class == "ovr":
+            return list(coef)
+        return [(coef if self.classes_.size > 2 else np.vstack([-0.5 * coef, 0.5 * coef])).reshape(-1)]
+
+    def _solve(self, minimizer: Minimizer, task: Task, w0: FloatArray | None) -> Result:
+        """Solve one problem; a non-convex one from the optimum of the hinge loss."""
+        risk, reg = task.risk, self._regularizer()
+        if w0 is None and isinstance(risk, LinearRisk) and not risk.is_convex:
+            hinge = LinearRisk(risk.design, risk.y, Hinge(), risk.weight, risk.fit_intercept)
+            w0 = minimizer(hinge, reg, title=task.title, solver="auto").w
+        return minimizer(risk, reg, w0, title=task.title)
 
     def _regularizer(self) -> Regularizer:
         return penalties.regularizer(self.penalty, self.lam, self.l1_ratio)
@@ -161,21 +184,6 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
                 f'set that, or multi_class="ovr", which takes every loss'
             )
         return Softmax() if self.multi_class == "multinomial" else CrammerSinger(self.label_loss)
-
-    def _fit_jointly(
-        self, design: Design, codes: Array, weight: Any, start: FloatArray | None, loss: MulticlassLoss
-    ) -> LinearClassifier:
-        """One problem for all classes; two classes are left with the difference of their rows."""
-        K = self.classes_.size
-        risk = MulticlassRisk(design, codes, loss, weight, fit_intercept=self.fit_intercept, n_classes=K)
-        w0 = None
-        if start is not None:
-            w0 = (start if K > 2 else np.vstack([-0.5 * start, 0.5 * start])).reshape(-1)
-        minimizer = self._minimizer()
-        result = minimizer(risk, self._regularizer(), w0)
-        W, b = result.w.reshape(K, -1), risk.intercepts(result.w)
-        self.coef_, self.intercept_ = (W, b) if K > 2 else (W[1:] - W[:1], b[1:] - b[:1])
-        return self._conclude(minimizer, [result])
 
     @override
     def _probabilities(self, scores: FloatArray) -> FloatArray:

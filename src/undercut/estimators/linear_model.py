@@ -43,9 +43,22 @@ class Fit(NamedTuple):
         return cls(result.w, risk.intercept(result.w), result)
 
 
+class Task(NamedTuple):
+    """One problem of a fit."""
+
+    risk: Any
+    title: str = ""
+
+
 def stacked(fits: list[Fit]) -> tuple[FloatArray, FloatArray]:
     """``coef_`` and ``intercept_`` of several problems, one row each."""
     return np.stack([fit.w for fit in fits]), np.array([fit.intercept for fit in fits])
+
+
+def solved(tasks: list[Task], solutions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The same from the problems and their solutions."""
+    intercepts = [task.risk.intercept(w) for task, w in zip(tasks, solutions, strict=True)]
+    return np.stack(solutions), np.array(intercepts)
 
 
 class LinearModel:

@@ -113,13 +113,15 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
 
     @override
     def carry(self, risk: Risk, reg: Regularizer, state: LevelState) -> LevelState:
-        bundle, best, penalty = state.bundle, state.solution, state.bundle.reg.value(state.solution)
-        objective = state.progress.objective - penalty + reg.value(best)
+        bundle, best, last = state.bundle, state.solution, state.bundle.reg
+        objective = state.progress.objective - last.value(best) + reg.value(best)
+        same = last.strong_convexity / reg.strong_convexity if isinstance(reg, QuadraticRegularizer) else 1.0
+        tau = same * state.tau  # the metric of a quadratic regularizer is a part of its proximal term
         bundle.regularize(reg)  # type: ignore[arg-type]  # of the same kind as the last one
         lower_bound = self._bound(bundle, objective, bundle.proved().lower_bound)
-        near = bundle.minimize_near(best, state.tau, PREDICTION_ACCURACY * (objective - lower_bound))
+        near = bundle.minimize_near(best, tau, PREDICTION_ACCURACY * (objective - lower_bound))
         progress = Progress(0, objective, lower_bound, n_cuts=len(bundle))
-        return LevelState(near.w, objective - near.value, state.tau, best, bundle, progress)
+        return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
 
     def _bound(self, bundle: Bundle | DualBundle, objective: float, last: float) -> float:
         """The best bound so far after the master problem, solved to a share of the gap."""
