@@ -127,7 +127,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         tasks = self._tasks(X, y, sample_weight)
         starts = self._starts(start_coef(last, X.shape[1], self.classes_), len(tasks))
         minimizer = self._minimizer()
-        results = [self._solve(minimizer, task, start) for task, start in zip(tasks, starts, strict=True)]
+        results = list(map(partial(self._solve, minimizer), tasks, starts))
         self._take(tasks, [result.w for result in results])
         return self._conclude(minimizer, results)
 

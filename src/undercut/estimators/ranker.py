@@ -101,7 +101,7 @@ class Ranker(LinearModel, CertifiedEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
         """Fit the model to relevances y; documents with equal ``qid`` are one query."""
-        _check_queries(qid)
+        check_queries(qid)
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
         tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid)
@@ -124,7 +124,7 @@ class Ranker(LinearModel, CertifiedEstimator):
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
         """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
-        _check_queries(qid)
+        check_queries(qid)
         return mean_ndcg(y, self.predict(X), qid)
 
     @classmethod
@@ -141,7 +141,8 @@ class Ranker(LinearModel, CertifiedEstimator):
         return tags
 
 
-def _check_queries(qid: Any) -> None:
+def check_queries(qid: Any) -> None:
+    """Refuse documents without queries."""
     if qid is None:
         raise DataError(
             "`qid` must give the query of each document; got None: pass one number per row, equal ones for a single "

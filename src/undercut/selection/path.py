@@ -95,7 +95,7 @@ class Path:
         >>> path = regularization_path(LinearRisk(X, y, Hinge()), [1.0, 0.5])
         >>> nearest = path.at(0.7)
         >>> nearest.at, nearest.lower_bound < nearest.objective
-        (1, True)
+        (0, True)
         """
         require(0.0 < lam < np.inf, "`lam` must be positive and finite", lam)
         lines = self.risks + lam / self.lams * (self.objectives - self.risks)
@@ -151,7 +151,7 @@ def regularization_path(
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
     >>> path = regularization_path(LinearRisk(X, y, Hinge()), [0.1, 1.0, 0.01])
     >>> path.lams, path.objectives.round(3), bool((path.gaps <= 1e-3 * path.objectives).all())
-    (array([1.  , 0.1 , 0.01]), array([0.722, 0.203, 0.025]), True)
+    (array([1.  , 0.1 , 0.01]), array([0.625, 0.25 , 0.025]), True)
     """
     check_convex(risk)
     make, stop, grid = penalty_of(penalty, l1_ratio), stop or Stop(), None if lams is None else given_grid(lams)

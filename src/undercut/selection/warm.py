@@ -5,7 +5,8 @@ Planes of the risk, scores and dual points do not depend on lambda, so they are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 from typing_extensions import override
@@ -15,27 +16,28 @@ from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
 from undercut.solvers.driver import Stop
 from undercut.solvers.registry import AnySolver
-from undercut.trace import Callback, Certificate, Result, Status
+from undercut.trace import Certificate, Result, Status
 from undercut.types import FloatArray
 
+Decide = Callable[[State], bool]  # whether a state is good enough, whatever its gap
 
-@dataclass
-class Memory:
-    """The state of the last run."""
 
-    state: Any = None
+def never(state: State) -> bool:
+    """No state is good enough before its gap is."""
+    return False
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Carried(Solver[State, Risk, Regularizer]):
-    """A solver that begins where its memory ends, and remembers every step."""
+    """A solver that begins where its last run ended, which it remembers."""
 
     solver: AnySolver
-    memory: Memory = field(default_factory=Memory)
+    last: Any = None
+    decide: Decide = never
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "may_stall", self.solver.may_stall)
+        self.may_stall = self.solver.may_stall  # type: ignore[misc]  # as the solver says
 
     @property
     @override
@@ -52,13 +54,9 @@ class Carried(Solver[State, Risk, Regularizer]):
 
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> State:
-        last = self.memory.state
-        return self._remembered(self.solver.init(risk, reg, w0) if last is None else self.carry(risk, reg, last))
-
-    @override
-    def carry(self, risk: Risk, reg: Regularizer, state: State) -> State:
-        carried: State = self.solver.carry(risk, reg, state)
-        return carried
+        if self.last is None:
+            return self._remembered(self.solver.init(risk, reg, w0))
+        return self._remembered(self.solver.carry(risk, reg, self.last))
 
     @override
     def step(self, risk: Risk, reg: Regularizer, state: State) -> State:
@@ -66,7 +64,7 @@ class Carried(Solver[State, Risk, Regularizer]):
 
     @override
     def ended(self, state: State) -> Status | None:
-        return self.solver.ended(state)
+        return self.solver.ended(state) or (Status.DECIDED if self.decide(state) else None)
 
     @override
     def finish(self, risk: Risk, reg: Regularizer, state: State) -> State:
@@ -77,12 +75,12 @@ class Carried(Solver[State, Risk, Regularizer]):
         return self.solver.remark(state)
 
     def _remembered(self, state: State) -> State:
-        self.memory.state = state
+        self.last = state
         return state
 
 
 class WarmRuns:
-    """Minimizes ``reg + risk`` for one regularizer after the other, from strong to weak.
+    """Minimizes ``reg + risk`` for one regularizer after the other.
 
     >>> import numpy as np
     >>> from undercut import Hinge, L2, LinearRisk
@@ -91,13 +89,14 @@ class WarmRuns:
     [0.0625, 0.0312]
     """
 
-    def __init__(self, risk: Risk, solver: AnySolver | str = "auto") -> None:
-        self.risk = risk
+    def __init__(self, risk: Risk, solver: AnySolver | str = "auto", w0: FloatArray | None = None) -> None:
+        self.risk, self.w0 = risk, w0
         self._given = solver
         self._solver: Carried | None = None
 
-    def __call__(self, reg: Regularizer, stop: Stop | None = None, callbacks: tuple[Callback, ...] = ()) -> Result:
-        """The solution for the next regularizer."""
+    def __call__(self, reg: Regularizer, stop: Stop | None = None, decide: Decide = never) -> Result:
+        """The solution for the next regularizer; ``decide`` may end the run before its gap is reached."""
         if self._solver is None:
             self._solver = Carried(resolve(self._given, self.risk, reg))
-        return minimize(self.risk, reg, self._solver, stop=stop, callbacks=callbacks)
+        self._solver.decide = decide
+        return minimize(self.risk, reg, self._solver, w0=self.w0, stop=stop)
