@@ -21,7 +21,7 @@ from undercut.estimators.certified import CertifiedEstimator, frames_inside
 from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
 from undercut.selection.cross_validation import Fold, Scores, Search, cross_validate
-from undercut.selection.grid import PER_DECADE, MakeRegularizer, given_grid
+from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
 from undercut.selection.path import path_points
 from undercut.solvers import Stop
 from undercut.types import Array, FloatArray
@@ -125,7 +125,7 @@ class CrossValidated(CertifiedEstimator):
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
         scores = cross_validate(folds, lams, search)
         if grid is not None:
-            scores = self._beyond_ends(folds, scores, search)
+            scores = self._beyond_ends(folds, scores, search, self._all(self._plain(1.0), given))
         self._report(scores)
         return self._refit(given)
 
@@ -195,11 +195,16 @@ class CrossValidated(CertifiedEstimator):
         high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
-    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search) -> Scores:
-        """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn."""
+    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, risks: list[Any]) -> Scores:
+        """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn.
+
+        Beyond a lambda at which w = 0 is nearly optimal nothing changes.
+        """
         first = scores.lams.size
         while (at := scores.best()) in (0, scores.lams.size - 1) and first > 1:
             weak = at > 0
+            if not weak and scores.lams[0] >= max(first_lambda(risk, search.penalty) for risk in risks):
+                break
             if not self.extend or scores.lams.size >= first + MOST_EXTRA:
                 warn_end(scores.lams, at)
                 break
