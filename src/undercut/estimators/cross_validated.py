@@ -125,7 +125,7 @@ class CrossValidated(CertifiedEstimator):
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
         scores = cross_validate(folds, lams, search)
         if grid is not None:
-            scores = self._beyond_ends(folds, scores, search, self._all(self._plain(1.0), given))
+            scores = self._beyond_ends(folds, scores, search, given)
         self._report(scores)
         return self._refit(given)
 
@@ -195,7 +195,7 @@ class CrossValidated(CertifiedEstimator):
         high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
-    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, risks: list[Any]) -> Scores:
+    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
         """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn.
 
         Beyond a lambda at which w = 0 is nearly optimal nothing changes.
@@ -203,7 +203,7 @@ class CrossValidated(CertifiedEstimator):
         first = scores.lams.size
         while (at := scores.best()) in (0, scores.lams.size - 1) and first > 1:
             weak = at > 0
-            if not weak and scores.lams[0] >= max(first_lambda(risk, search.penalty) for risk in risks):
+            if not weak and scores.lams[0] >= self._first_lambda(given, search):
                 break
             if not self.extend or scores.lams.size >= first + MOST_EXTRA:
                 warn_end(scores.lams, at)
@@ -212,6 +212,9 @@ class CrossValidated(CertifiedEstimator):
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
             scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
         return scores
+
+    def _first_lambda(self, given: Given, search: Search) -> float:
+        return max(first_lambda(risk, search.penalty) for risk in self._all(self._plain(1.0), given))
 
     def _report(self, scores: Scores) -> None:
         at = scores.best(one_standard_error=self.rule == "one_standard_error")
