@@ -131,7 +131,7 @@ def _plot_coefficients(axes: Axes, path: RegularizationPath, names: Sequence[str
         style = STYLES[at % len(STYLES)]
         axes.plot(path.lams, path.coefficients[:, j], style, color=COLORS[at], linewidth=1.6, label=name)
     axes.set_ylabel("coefficients")
-    axes.legend(fontsize="small", loc="upper left", title="largest" if path.coefficients.shape[1] > NAMED else None)
+    axes.legend(fontsize="small", title="largest" if path.coefficients.shape[1] > NAMED else None)
 
 
 def _plot_nonzeros(axes: Axes, path: RegularizationPath) -> None:
