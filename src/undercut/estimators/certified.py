@@ -257,11 +257,11 @@ def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:
         f"{about}{result.message}; objective {result.objective:.6g}, {last.bound_name} {result.lower_bound:.6g}, "
         f"{last.gap_name} {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=_frames_inside(),
+        stacklevel=frames_inside(),
     )
 
 
-def _frames_inside() -> int:
+def frames_inside() -> int:
     """How many frames up the user's own code is, where a warning belongs."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("undercut", "sklearn"):

@@ -258,7 +258,7 @@ class _Run:
             progress,
             seconds=time.perf_counter() - self._began,
             certificate=self.certificate,
-            solver=progress.solver or type(self.solver).__name__,
+            solver=progress.solver or self.solver.name,
         )
 
     def _record(self, state: State) -> Status | None:
