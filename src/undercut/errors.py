@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class UndercutError(Exception):
     """The root of every error this library raises on purpose."""
@@ -35,3 +37,15 @@ def require(condition: bool, rule: str, value: object) -> None:
     """Refuse a setting: ``ParameterError`` with the rule, then the value."""
     if not condition:
         raise ParameterError(f"{rule}; got {value!r}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: the known one that looks most like it, if any does.
+
+    >>> nearest("logistc", ["hinge", "logistic"]), nearest("mse", ["hinge", "logistic"])
+    ('; did you mean logistic?', '')
+    """
+    from difflib import get_close_matches  # here: it is needed for an error alone
+
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -9,6 +9,7 @@ from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.onnx_export import export_onnx
 from undercut.estimators.ranker import Ranker
 from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.transductive_classifier import TransductiveClassifier
@@ -25,5 +26,6 @@ __all__ = [
     "Ranker",
     "SequenceLabeler",
     "TransductiveClassifier",
+    "export_onnx",
     "lam_from_C",
 ]

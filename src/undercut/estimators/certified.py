@@ -26,7 +26,7 @@ from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_")
+INPUTS = ("n_features_in_", "feature_names_in_", "table_")
 
 
 class Minimizer:
@@ -148,6 +148,8 @@ class CertifiedEstimator(BaseEstimator):
         model.n_features_in_ = int(model.n_features_in_)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        if hasattr(model, "table_"):
+            model.table_.check(model.n_features_in_)
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params

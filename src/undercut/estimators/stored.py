@@ -21,6 +21,7 @@ from undercut.errors import ModelFileError
 from undercut.estimators import transformers
 from undercut.estimators.labels import class_array
 from undercut.io.model_file import ModelState
+from undercut.io.tables import Column, TableColumns
 from undercut.kinds import named_class
 from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import BlockSum
@@ -36,7 +37,7 @@ KINDS: dict[str, type[Any]] = {
     for room in (losses, measures, regularizers, solvers, online)
     for kind in vars(room).values()
     if isinstance(kind, type) and is_dataclass(kind)
-} | {kind.__name__: kind for kind in (BlockSum, CRF, Game, M3N, TemplateFeatures)}
+} | {kind.__name__: kind for kind in (BlockSum, Column, CRF, Game, M3N, TableColumns, TemplateFeatures)}
 CSR = ("data", "indices", "indptr")
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (object, bool, int, float, str, np.number)}
 MANY = 64  # texts from which on they are stored as bytes, which are compressed
@@ -151,9 +152,9 @@ def _dict(value: dict[Any, Any], name: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _items(value: Any, name: str, arrays: Arrays) -> dict[str, Any]:
-    if len(value) >= MANY and {type(item) for item in value} == {str} and isinstance(value, list):
-        return _texts(value, name, arrays)
     tag = "tuple" if isinstance(value, tuple) else "list"
+    if len(value) >= MANY and {type(item) for item in value} == {str}:
+        return {tag: _texts(list(value), name, arrays)}
     return {tag: [encode(item, _path(name, at, item), arrays) for at, item in enumerate(value)]}
 
 
