@@ -5,21 +5,22 @@ A callback is called with the ``Progress`` of every step; returning ``True`` end
 
 from __future__ import annotations
 
-from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from undercut._jit.compile import on_compile
+from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, duration, fitted
 from undercut.trace import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-APPEAR_AFTER = 1.0  # seconds: shorter runs show nothing
-
 
 class LiveProgress:
-    """A live line with objective, bound and gap, once a run has lasted longer than ``after`` seconds.
+    """A line with objective, bound, gap and the time left, once a run has lasted longer than ``after`` seconds.
+
+    It is live on a terminal and in a notebook; elsewhere a plain line of the logger ``undercut`` appears every few
+    seconds.  ``gap_rel`` is the gap that is wanted, relative to the objective; ``verbose=2`` prints every step.
 
     >>> from undercut import FunctionRisk, L2, minimize
     >>> risk = FunctionRisk(lambda w: (float(w @ w), 2 * w), n_params=2)
@@ -27,37 +28,52 @@ class LiveProgress:
     ...     result = minimize(risk, L2(1.0), callbacks=[live])
     """
 
-    def __init__(self, title: str = "", *, after: float = APPEAR_AFTER, console: Console | None = None) -> None:
-        from rich.console import Console  # here: a run that shows nothing does not wait for its import
-        from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self.title = title
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        console = console or Console(stderr=True)
-        self._bar = Bar(
-            *columns, console=console, transient=True, refresh_per_second=8, disable=not console.is_terminal
-        )
-        self._task = self._bar.add_task(f"{title} starting".strip())
-        self._compiling = on_compile(lambda: self._say("compiling, once on this machine"))
-        self._timer = Timer(after, self._bar.start)
-        self._timer.daemon = True
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        after: float = APPEAR_AFTER,
+        console: Console | None = None,
+        gap_rel: float | None = None,
+        verbose: int = 1,
+    ) -> None:
+        every = EVERY if verbose < 2 else 0.0
+        self._display = Display(title, after=after, every=every, plain=verbose > 1, console=console)
+        self._left = TimeLeft(gap_rel or 0.0)
+        self._compiling = on_compile(lambda: self._display.show([Part("compiling, once on this machine")]))
 
     def __enter__(self) -> LiveProgress:
         self._compiling.__enter__()
-        self._timer.start()
+        self._display.__enter__()
+        self._display.show([Part("starting")])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        self._bar.stop()
+        self._display.__exit__(kind, error, at)
         self._compiling.__exit__(kind, error, at)
 
     def __call__(self, progress: Progress) -> None:
-        self._say(describe(progress))
+        left = self._left.after(progress.seconds, _relative_gap(progress))
+        self._display.show(step_parts(progress, self._left.wanted, left))
 
-    def _say(self, text: str) -> None:
-        self._bar.update(self._task, description=f"{self.title} {text}".strip())
+
+def _relative_gap(progress: Progress) -> float:
+    return progress.gap / abs(progress.objective) if progress.objective else progress.gap
+
+
+def step_parts(progress: Progress, wanted: float = 0.0, left: float | None = None) -> list[Part]:
+    """What a line says of a step; the gap is left out last.
+
+    >>> fitted(step_parts(Progress(3, 0.5, 0.25), wanted=1e-3, left=8.0), width=48)
+    'objective 0.5  gap 50.00 % (0.1 % wanted)'
+    """
+    numbers = [Part(f"step {progress.step}", 3), Part(f"objective {progress.objective:.6g}", 1)]
+    if progress.certificate == "none":
+        return numbers
+    target = f" ({100 * wanted:g} % wanted)" if wanted else ""
+    gap = f"{progress.gap_name} {100 * _relative_gap(progress):.2f} %{target}"
+    time_left = "" if left is None else f"{duration(left)} left"
+    return [*numbers, Part(f"{progress.bound_name} {progress.lower_bound:.6g}", 4), Part(gap), Part(time_left, 2)]
 
 
 def describe(progress: Progress) -> str:
@@ -66,8 +82,4 @@ def describe(progress: Progress) -> str:
     >>> describe(Progress(step=3, objective=0.5, lower_bound=0.25))
     'step 3  objective 0.5  lower bound 0.25  gap 50.00 %'
     """
-    start = f"step {progress.step}  objective {progress.objective:.6g}"
-    if progress.certificate == "none":
-        return start
-    relative = progress.gap / abs(progress.objective) if progress.objective else progress.gap
-    return f"{start}  {progress.bound_name} {progress.lower_bound:.6g}  {progress.gap_name} {100.0 * relative:.2f} %"
+    return fitted(step_parts(progress))

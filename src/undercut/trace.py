@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
@@ -90,6 +90,7 @@ class Progress:
 
 
 Callback: TypeAlias = Callable[[Progress], bool | None]  # called with every step; True ends the run
+Callbacks: TypeAlias = Sequence[Callback] | None
 
 
 @dataclass(frozen=True)

@@ -147,15 +147,21 @@ def test_a_missing_file_and_a_wrong_model_say_so(cancer, undercut, tmp_path):
     assert "not a model file" in err
 
 
-def test_unknown_labels_and_features_are_refused_at_evaluation(model, undercut, tmp_path):
+def test_unknown_labels_are_refused_and_unknown_features_ignored_unless_strict(model, undercut, tmp_path):
     (tmp_path / "other.svm").write_text("7 1:1\n")
     code, _, err = undercut("evaluate", model, tmp_path / "other.svm")
     assert code == 1
     assert "[-1, 1]; got 7" in err
     (tmp_path / "wide.svm").write_text("1 31:1\n")
-    code, _, err = undercut("predict", model, tmp_path / "wide.svm")
-    assert code == 1
-    assert "wide.svm:1:" in err
+    code, out, err = undercut("predict", model, tmp_path / "wide.svm")
+    assert code == 0
+    assert err.endswith("wide.svm: ignored 1 feature never seen in training, beyond the 30 of the model\n")
+    (tmp_path / "narrow.svm").write_text("1\n")
+    assert undercut("predict", model, tmp_path / "narrow.svm") == (0, out, "")
+    for command in ("predict", "evaluate"):
+        code, _, err = undercut(command, model, tmp_path / "wide.svm", "--strict")
+        assert code == 1
+        assert "1 feature that the model never saw" in err
 
 
 def test_help_names_every_command(undercut):

@@ -11,43 +11,70 @@ from typing import Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
+from undercut.cli.data import read_rows, read_weights
+from undercut.cli.evaluate import score_rows
 from undercut.cli.given import Given
 from undercut.cli.models import build, fit
-from undercut.cli.report import describe_fit
+from undercut.cli.record import record
+from undercut.cli.report import Row, fit_rows, print_report
 from undercut.cli.sequences import read_sequences, templates
+from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
 from undercut.errors import ParameterError
-from undercut.io import load_model, load_svmlight, save_model
+from undercut.estimators import lam_from_C
+from undercut.io import load_model
 from undercut.trace import Result, Status, write_trace
 
 
 def run(file: Path, given: Given) -> int:
     """Train what the options describe; the exit code."""
-    _check_writable(given["output"], given["trace"])
-    if "online" in given:
-        return train_online(file, given)
+    output = given["output"]
+    _check_writable(output, given["trace"], given["log_file"])
+    if output == STANDARD and "json" in given:
+        raise ParameterError("--json and --output - both write to standard output: give --output a file")
+    with logged(quiet="quiet" in given, log_file=given["log_file"]):
+        if "online" in given:
+            model, rows, code = train_online(file, given)
+            print_fit(model, rows, given)
+            return code
+        with input_file(file) as source:
+            return _train(source, file, given)
+
+
+def _train(source: Path, file: Path, given: Given) -> int:
+    """Train on ``source``, which the user calls ``file``."""
     try:
-        model, results = _fit_sequences(file, given) if "task" in given else _fit_rows(file, given)
+        model, results, n_samples = (_fit_sequences if "task" in given else _fit_rows)(source, given)
     except KeyboardInterrupt:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
-    save_model(model, given["output"])
+    rows = fit_rows(model, results, given["output"])
+    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status", "steps")}
+    record(model, file, given, samples=n_samples, **facts)
+    write_model(model, given["output"])
     if "trace" in given:
         _write_traces(given["trace"], results, model)
-    if "quiet" not in given:
-        describe_fit(model, results, given["output"])
+    print_fit(model, rows, given)
     return _exit_code(model, results)
 
 
-def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result]]:
+def print_fit(model: Any, rows: list[Row], given: Given) -> None:
+    """The report of a training, with the measures on ``--test``."""
+    if "test" in given:
+        rows = [*rows, Row("test", score_rows(model, given["test"]))]
+    if "quiet" not in given or "json" in given:
+        print_report(rows, as_json="json" in given, to_error=given["output"] == STANDARD)
+
+
+def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result], int]:
     """A model of the rows of an SVMlight file."""
     model = _estimator(given)
-    X, y, qid = load_svmlight(file, n_features=given["n_features"])
-    fitting = partial(fit, model, X, y, qid, given["unlabelled"])
-    return model, _fit(model, given["start"], X.shape[0], X.shape[1], fitting)
+    data = read_rows(file, n_features=given["n_features"])
+    fitting = partial(fit, model, data, given)
+    return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
 
 
-def _fit_sequences(file: Path, given: Given) -> tuple[Any, list[Result]]:
+def _fit_sequences(file: Path, given: Given) -> tuple[Any, list[Result], int]:
     """A model of the sequences of any file."""
     model = _estimator(given)
     data = read_sequences(file, given["folds"], given["n_features"])
@@ -59,18 +86,22 @@ def _fit_sequences(file: Path, given: Given) -> tuple[Any, list[Result]]:
                 f"--columns names {given['columns']}; {file} has {len(data.X.columns)} before the label"
             )
     width = None if data.is_text else data.X.shape[1]
-    fitting = partial(model.fit, data.X, data.targets, **data.options)
-    return model, _fit(model, given["start"], len(data.y), width, fitting)
+    n_sequences = data.lengths.size
+    weight = read_weights(given["weights"], n_sequences)
+    if "C" in given:
+        model.lam = lam_from_C(given["C"], n_sequences if weight is None else weight.sum())
+    fitting = partial(model.fit, data.X, data.targets, sample_weight=weight, **data.options)
+    return model, _fit(model, given["start"], len(data.y), width, fitting), n_sequences
 
 
 def _estimator(given: Given) -> Any:
-    return build(given, verbose=int("quiet" not in given))
+    return build(given, verbose=1)
 
 
 def _check_writable(*paths: Path | None) -> None:
     """Check that the output files can be written, before the fit."""
     for path in paths:
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        if path is not None and path != STANDARD and (path.is_dir() or not path.parent.is_dir()):
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
 
 

@@ -19,14 +19,17 @@ from undercut.callbacks import LiveProgress
 from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ModelFileError
 from undercut.estimators.stored import decode, encode
+from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.io.model_file import ModelState
 from undercut.solvers import SOLVERS, Stop, minimize
-from undercut.trace import BOUND_NAMES, Callback, Progress, Result, Status
+from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status
 from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_", "table_")
+INPUTS = ("n_features_in_", "feature_names_in_")
+RECORDS = ("table_", "training_")  # what the command line knows of a fit: the columns of its file, and the rest
+TRANSIENT = ("callbacks",)  # parameters that are no part of a model
 
 
 class Minimizer:
@@ -36,9 +39,12 @@ class Minimizer:
     second Ctrl-C is raised at once.
     """
 
-    def __init__(self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status]) -> None:
+    def __init__(
+        self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status], callbacks: Callbacks = None
+    ) -> None:
         self.solver, self.stop, self.verbose = solver, stop, verbose
         self.fine = fine  # statuses that need no warning
+        self.callbacks = tuple(callbacks or ())
         self.interrupted = False
 
     def __call__(
@@ -46,17 +52,32 @@ class Minimizer:
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
         stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
-        with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        if result.status is Status.STOPPED and self.interrupted:
+        watchers = _Watchers(self.callbacks)
+        with live_progress(title, self.verbose, stop.gap_rel) as live:
+            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=[*live, watchers])
+        by_signal = result.status is Status.STOPPED and not watchers.asked
+        if by_signal and self.interrupted:
             raise KeyboardInterrupt
-        self.interrupted = self.interrupted or result.status is Status.STOPPED
-        if not self.interrupted:
+        self.interrupted = self.interrupted or by_signal
+        if not (self.interrupted or watchers.asked):
             warn_unless(result, self.fine, title)
         return result
 
 
-class CertifiedEstimator(BaseEstimator):
+class _Watchers:
+    """The user's callbacks, and whether one of them asked for the end of the run."""
+
+    def __init__(self, callbacks: tuple[Callback, ...]) -> None:
+        self.callbacks = callbacks
+        self.asked = False
+
+    def __call__(self, progress: Progress) -> bool:
+        answers = [callback(progress) for callback in self.callbacks]  # every one of them is called
+        self.asked = any(answers)
+        return self.asked
+
+
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator fitted by ``minimize``: it owns the solver, the rule to stop, the report and the saved state.
 
     Parameters
@@ -65,8 +86,12 @@ class CertifiedEstimator(BaseEstimator):
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+        ``set_callbacks`` takes scikit-learn's own, where its version has them (1.9).
 
     Attributes
     ----------
@@ -84,6 +109,7 @@ class CertifiedEstimator(BaseEstimator):
     max_steps: int
     max_seconds: float | None
     verbose: int
+    callbacks: Callbacks
     n_features_in_: int
 
     # The domains of all parameters with one meaning in every estimator; scikit-learn reads those that there are.
@@ -99,6 +125,7 @@ class CertifiedEstimator(BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
+        "callbacks": [list, tuple, None],
     }
     _fitted: ClassVar[tuple[str, ...]]  # the attributes of a fit that a model file holds, beside the certificate
 
@@ -111,7 +138,11 @@ class CertifiedEstimator(BaseEstimator):
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}))
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self._watchers())
+
+    def _watchers(self) -> list[Callback]:
+        """The user's callbacks, and scikit-learn's where they are set; the fit begins here."""
+        return [*(self.callbacks or ()), *begin_task(self)]
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
         """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
@@ -122,6 +153,7 @@ class CertifiedEstimator(BaseEstimator):
         self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
         self.interrupted_ = minimizer.interrupted
+        end_task(self)
         if self.interrupted_:
             raise KeyboardInterrupt
         return self
@@ -130,9 +162,10 @@ class CertifiedEstimator(BaseEstimator):
         """Parameters and fit for a model file; ``ModelFileError`` names the parameter that cannot be stored."""
         if not hasattr(self, "n_features_in_"):
             raise ModelFileError(f"only a fitted estimator can be saved: call fit first; got {self}")
-        known = (*CERTIFICATE, *INPUTS, *self._fitted)
+        known = (*CERTIFICATE, *INPUTS, *RECORDS, *self._fitted)
         arrays: dict[str, Any] = {}
-        params = {name: encode(value, name, arrays) for name, value in self.get_params(deep=False).items()}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name not in TRANSIENT}
+        params = {name: encode(value, name, arrays) for name, value in given.items()}
         fitted = {name: encode(getattr(self, name), name, arrays) for name in known if name in vars(self)}
         return ModelState(params, fitted, arrays)
 
@@ -142,7 +175,7 @@ class CertifiedEstimator(BaseEstimator):
         model = cls(**{name: decode(value, state.arrays) for name, value in state.params.items()})
         model._validate_params()
         for name, value in state.fitted.items():
-            if name not in (*CERTIFICATE, *INPUTS, *cls._fitted):
+            if name not in (*CERTIFICATE, *INPUTS, *RECORDS, *cls._fitted):
                 raise ValueError(f"a {cls.__name__} has no attribute {name!r}")
             setattr(model, name, decode(value, state.arrays))
         model.n_features_in_ = int(model.n_features_in_)
@@ -150,6 +183,8 @@ class CertifiedEstimator(BaseEstimator):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
         if hasattr(model, "table_"):
             model.table_.check(model.n_features_in_)
+        if not isinstance(getattr(model, "training_", {}), dict):
+            raise ValueError("the record of the training is not a dict")
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params
@@ -172,12 +207,12 @@ class CertifiedEstimator(BaseEstimator):
 
 
 @contextmanager
-def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
-    """The callbacks of a fit: a live line if ``verbose``."""
+def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a line that shows how it goes if ``verbose``."""
     if not verbose:
         yield []
         return
-    with LiveProgress(title) as live:
+    with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
 
 

@@ -26,6 +26,7 @@ from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, Til
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
 from undercut.solvers import KernelHedging, PairDescent
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 SOLVERS = ("auto", "descent", "hedging", "bundle")
@@ -63,7 +64,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
     class_weight : dict, "balanced" or None
     warm_start : bool
         Start from the last fit if it had as many samples.
-    gap_rel, max_steps, max_seconds, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -118,6 +119,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

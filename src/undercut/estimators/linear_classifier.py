@@ -23,6 +23,7 @@ from undercut.estimators.targets import Problem, class_weighted, encode_classes,
 from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 CONVEX_LOSSES = {name: loss for name, loss in of_kind(MarginLoss).items() if loss.is_convex}
@@ -60,11 +61,14 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
     warm_start : bool
         Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
     random_state : int, RandomState or None
         With a number ``solver="auto"`` compares solvers by counts of passes instead of the clock, so that fits can be
         repeated exactly.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
 
     Attributes
     ----------
@@ -114,6 +118,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

@@ -19,14 +19,16 @@ from undercut.trace import Result
 from undercut.types import Array, FloatArray
 
 
-def lam_from_C(C: float, n_samples: int) -> float:
+def lam_from_C(C: float, n_samples: float) -> float:
     """The ``lam`` of ``lam/2 |w|^2 + mean loss`` that equals the ``C`` of ``|w|^2 / 2 + C * summed loss``.
+
+    ``n_samples`` is the sum of the weights where samples have weights.
 
     >>> lam_from_C(C=1.0, n_samples=1000)
     0.001
     """
     require(C > 0.0, "`C` must be positive", C)
-    require(n_samples >= 1, "`n_samples` must be at least 1", n_samples)
+    require(n_samples > 0, "`n_samples` must be positive", n_samples)
     return 1.0 / (n_samples * C)
 
 

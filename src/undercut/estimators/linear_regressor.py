@@ -15,6 +15,7 @@ from undercut.estimators.sparse_coef import SparseCoefMixin
 from undercut.losses import Poisson, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 
@@ -81,6 +82,7 @@ class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

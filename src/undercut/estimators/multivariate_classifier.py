@@ -19,6 +19,7 @@ from undercut.maps.design import trusted_design
 from undercut.measures import Measure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
+from undercut.trace import Callbacks
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
@@ -38,7 +39,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -76,6 +77,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

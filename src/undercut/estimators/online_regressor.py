@@ -14,6 +14,7 @@ from undercut.estimators.linear_regressor import RegressorBase
 from undercut.estimators.online_model import STREAM, OnlineModel
 from undercut.estimators.targets import Problem
 from undercut.solvers.online.base import OnlineSolver
+from undercut.trace import Callbacks
 
 
 class OnlineRegressor(RegressorBase, OnlineModel):
@@ -46,6 +47,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

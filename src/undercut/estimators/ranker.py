@@ -22,6 +22,7 @@ from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk,
 from undercut.risks.ranking.queries import Queries
 from undercut.risks.ranking.ranking import non_negative
 from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
@@ -95,6 +96,7 @@ class Ranker(LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

@@ -25,6 +25,7 @@ from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import L2
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 
@@ -61,7 +62,7 @@ class SequenceLabeler(CertifiedEstimator):
         dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
         features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
         ``features``, else "all".
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -114,6 +115,7 @@ class SequenceLabeler(CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

@@ -44,7 +44,7 @@ def one_against_rest(classes: Array, codes: Array, starts: FloatArray | None = N
     """The problems of all classes; a sample with a negative code has the target zero."""
     for at, code in enumerate(positive_codes(classes.size)):
         target = np.where(codes < 0, 0.0, np.where(codes == code, 1.0, -1.0))
-        title = f"class {classes[code]}" if classes.size > 2 else ""
+        title = f"class {at + 1} of {classes.size} ({classes[code]})" if classes.size > 2 else ""
         yield Problem(target, None if starts is None else starts[at], title)
 
 

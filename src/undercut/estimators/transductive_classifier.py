@@ -21,6 +21,7 @@ from undercut.losses import Hinge
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, TransductiveRisk
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 UNLABELLED = -1
@@ -87,6 +88,7 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

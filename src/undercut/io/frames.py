@@ -8,7 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from undercut.errors import CapabilityError, DataError
-from undercut.io.svmlight import FilePath, open_decompressed, undamaged
+from undercut.io.reading import open_decompressed, undamaged
+from undercut.io.svmlight import FilePath
 
 if TYPE_CHECKING:
     import polars as pl
