@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.estimators import inputs
 from undercut.io import load_model
 from undercut.types import Array, FloatArray
 
@@ -17,7 +19,13 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model."""
-    print_report(info_rows(load_model(path), top), as_json=as_json)
+    model = load_model(path)
+    if isinstance(model, Pipeline):
+        steps = [type(step).__name__ for step in model]
+        rows = [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
+    else:
+        rows = info_rows(model, top)
+    print_report(rows, as_json=as_json)
 
 
 def info_rows(model: Any, top: int = 10) -> list[Row]:
@@ -85,8 +93,5 @@ def _largest(row: FloatArray, top: int) -> Array:
 
 def feature_names(model: Any) -> Any:
     """A function from the place of a feature to its name: of a column, of a template, or its index in a file."""
-    if hasattr(model, "feature_names_in_"):
-        return lambda at: str(model.feature_names_in_[at])
-    if getattr(model, "features", None) is not None:
-        return lambda at: str(model.features_.names()[at])
-    return lambda at: str(at + 1)
+    names = inputs.feature_names(model)
+    return (lambda at: str(at + 1)) if names is None else names.__getitem__

@@ -17,12 +17,14 @@ from undercut.cli.given import Given
 from undercut.cli.models import build, fit
 from undercut.cli.record import record
 from undercut.cli.report import Row, fit_rows, print_report
-from undercut.cli.sequences import read_sequences, templates
+from undercut.cli.sequences import ROWS, read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
+from undercut.cli.tables import training_table
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.io import load_model
+from undercut.io.frames import is_table
 from undercut.trace import Result, Status, write_trace
 
 
@@ -67,9 +69,13 @@ def print_fit(model: Any, rows: list[Row], given: Given) -> None:
 
 
 def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result], int]:
-    """A model of the rows of an SVMlight file."""
+    """A model of the rows of an SVMlight file or of a table."""
     model = _estimator(given)
-    data = read_rows(file, n_features=given["n_features"])
+    if is_table(file):
+        data, model.table_ = training_table(file, given)
+    else:
+        given.check_file(ROWS)
+        data = read_rows(file, n_features=given["n_features"])
     fitting = partial(fit, model, data, given)
     return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
 

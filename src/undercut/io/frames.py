@@ -46,6 +46,16 @@ def read_frame(path: FilePath) -> pl.DataFrame:
     return frame
 
 
+def typed_frame(path: FilePath) -> pl.DataFrame:
+    """The table of a file with numbers in every column that holds nothing else, for transformers that look at types."""
+    frame = read_frame(path)
+    texts = [column for column in frame.get_columns() if column.dtype == _polars().String]
+    numbers = [column.cast(float, strict=False) for column in texts]
+    return frame.with_columns(
+        number for number, text in zip(numbers, texts, strict=True) if number.null_count() == text.null_count()
+    )
+
+
 def _csv_options(name: str) -> dict[str, Any]:
     """Every column as text, so that a file to predict is read as the one to train on."""
     return {"separator": SEPARATORS[_suffix(name)], "infer_schema": False, "glob": False, "extra_columns": "raise"}

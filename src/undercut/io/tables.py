@@ -87,7 +87,7 @@ class TableColumns:
         """
         frame = read_frame(path)
         known = [column.name for column in self.columns]
-        _check_present(frame, [*known, *self._wanted(labelled=labelled)], path)
+        check_present(frame, [*known, *self._wanted(labelled=labelled)], path)
         extra = set(frame.columns) - {*known, *self.ignored, self.target, self.group}
         if extra:
             _ignored(f"{path}: ignored columns never seen in training: {', '.join(sorted(extra))}", strict=strict)
@@ -275,7 +275,8 @@ def _stacked(blocks: list[Any]) -> Any:
     return np.hstack(blocks)
 
 
-def _check_present(frame: pl.DataFrame, names: Iterable[str], path: FilePath) -> None:
+def check_present(frame: pl.DataFrame, names: Iterable[str], path: FilePath) -> None:
+    """``DataError`` names a column that is missing, and the one that it may have become."""
     for name in names:
         if name not in frame.columns:
             raise DataError(
