@@ -141,20 +141,18 @@ def _kernel_scores(graph: Graph, machine: KernelClassifier) -> str:
         )
     vectors = machine.support_vectors_
     vectors = vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors, dtype=np.float64)
+    if machine.kernel == "linear":
+        return _affine(graph, "X", (machine.dual_coef_ @ vectors).T, machine.intercept_)
     K = _squared_exponential(graph, machine, vectors) if machine.kernel == "rbf" else _products(graph, machine, vectors)
     return _affine(graph, K, machine.dual_coef_.T, machine.intercept_)
 
 
 def _products(graph: Graph, machine: KernelClassifier, vectors: Array) -> str:
-    """Kernels of inner products: linear, polynomial and sigmoid."""
-    if machine.kernel == "linear":
-        return graph.add("MatMul", "X", graph.constant(vectors.T))
+    """Kernels of inner products: polynomial and sigmoid."""
     inner = _affine(graph, "X", machine._gamma * vectors.T, np.array(machine.coef0))
-    return graph.add("Tanh", inner) if machine.kernel == "sigmoid" else _power(graph, inner, machine.degree)
-
-
-def _power(graph: Graph, source: str, degree: int) -> str:
-    return graph.add("Pow", source, graph.constant(float(degree)))
+    if machine.kernel == "sigmoid":
+        return graph.add("Tanh", inner)
+    return graph.add("Pow", inner, graph.constant(float(machine.degree)))
 
 
 def _squared_exponential(graph: Graph, machine: KernelClassifier, vectors: Array) -> str:
