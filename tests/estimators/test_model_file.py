@@ -27,7 +27,9 @@ from undercut import (
 )
 from undercut.contracts import Solver
 from undercut.errors import ModelFileError
+from undercut.io import TableColumns
 from undercut.io.packing import packed, unpacked
+from undercut.io.tables import Column
 from undercut.maps.templates import TemplateFeatures
 from undercut.solvers import KernelHedging
 
@@ -277,3 +279,15 @@ def test_packed_arrays_come_back_bit_for_bit(dtype, shape):
         array.reshape(-1)[:2] = -0.0, np.finfo(dtype).tiny
     back = unpacked(*packed({"a": array}))["a"]
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_the_columns_of_a_table_come_back_and_must_fit(tmp_path):
+    categories = tuple(f"número {at:03}" for at in range(100))
+    model = LinearClassifier().fit(np.eye(101), np.arange(101) % 2)
+    model.table_ = TableColumns((Column("a", fill=0.5), Column("b", categories)), target="y", ignored=("id",))
+    save_model(model, tmp_path / "model.uc")
+    assert load_model(tmp_path / "model.uc").table_ == model.table_
+    model.table_ = TableColumns((Column("a"),))
+    save_model(model, tmp_path / "model.uc")
+    with pytest.raises(ModelFileError, match="the table make 1 features, and the model has 101"):
+        load_model(tmp_path / "model.uc")

@@ -66,6 +66,7 @@ PIPELINES = {
     "svd": ([StandardScaler(), TruncatedSVD(2, random_state=0)], NUMBERS),
     "best": ([SelectKBest(chi2, k=2)], NUMBERS),
     "one_hot": ([OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=15)], FRAME[["color"]]),
+    "one_hot_dropped": ([OneHotEncoder(drop="first", min_frequency=15)], FRAME[["color"]]),
     "ordinal": ([OrdinalEncoder()], FRAME[["color"]]),
     "counts": ([CountVectorizer(ngram_range=(1, 2), stop_words=["a", "b"]), TfidfTransformer()], WORDS),
     "tfidf": ([TfidfVectorizer(sublinear_tf=True, dtype=np.float32)], WORDS),
@@ -203,11 +204,28 @@ def test_a_vocabulary_with_columns_out_of_range_is_refused(tmp_path):
         load_model(path)
 
 
-def test_an_encoder_with_other_widths_is_refused(tmp_path):
-    path = saved(tmp_path, OneHotEncoder(), FRAME[["color"]])
-    edit(path, lambda header: step_of(header)[2].update(_n_features_outs={"list": [2]}))
-    with pytest.raises(ModelFileError, match="widths of an encoder"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"_n_features_outs": {"list": [3]}}, "widths of an encoder"),
+        ({"_drop_idx_after_grouping": {"objects": [[1], {"list": [9]}]}}, "cannot drop number 9"),
+        ({"categories_": {"list": [{"labels": ["a", "b", "c", "d"]}]}}, "widths of an encoder"),
+    ],
+)
+def test_an_encoder_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
+    path = saved(tmp_path, OneHotEncoder(drop="first"), FRAME[["color"]])
+    edit(path, lambda header: step_of(header)[2].update(change))
+    with pytest.raises(ModelFileError, match=message):
         load_model(path)
+
+
+def test_a_cache_of_pickles_is_neither_saved_nor_restored(tmp_path):
+    model = make_pipeline(StandardScaler(), LinearClassifier(), memory=str(tmp_path / "cache")).fit(NUMBERS, Y)
+    save_model(model, tmp_path / "model.uc")
+    assert load_model(tmp_path / "model.uc").memory is None
+    edit(tmp_path / "model.uc", lambda header: header["fitted"]["pipeline"]["transformer"][1].update(memory="cache"))
+    with pytest.raises(ModelFileError, match="no parameter 'memory'"):
+        load_model(tmp_path / "model.uc")
 
 
 def test_another_version_of_scikit_learn_is_announced(tmp_path):

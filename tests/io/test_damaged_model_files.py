@@ -17,7 +17,8 @@ from tests.model_files import edited, resealed
 
 from undercut import KernelClassifier, LinearClassifier, OnlineClassifier, SequenceLabeler, load_model, save_model
 from undercut.errors import ModelFileError
-from undercut.io import packing
+from undercut.io import TableColumns, packing
+from undercut.io.tables import Column
 from undercut.maps.templates import TemplateFeatures
 
 MEGABYTES = 32  # more than any of these small files may ask for
@@ -32,6 +33,9 @@ def models():
     wide[np.arange(40), np.arange(40)] = 1.0
     texts = [f"word{t} word{t + 1} spam{t % 3}" for t in range(80)]
     yield "wide", LinearClassifier(penalty="l1", lam=1e-3).fit(wide, y)
+    table = LinearClassifier().fit(X, y)
+    table.table_ = TableColumns((Column("a"), Column("b", ("x", "y"), "x")), target="c")
+    yield "table", table
     yield "kernel", KernelClassifier(class_weight={0: 1.0, 1: 2.0, 2: 1.0}).fit(X, y)
     yield "stream", OnlineClassifier().partial_fit(X, y, classes=[0, 1, 2])
     yield "words", SequenceLabeler(features=TemplateFeatures(["word[0]"]), max_steps=20).fit(WORDS, [["a", "b"]] * 40)
@@ -76,7 +80,7 @@ def refused(load, content):
         load(content)
 
 
-NAMES = ["wide", "kernel", "stream", "words", "pipeline"]
+NAMES = ["wide", "table", "kernel", "stream", "words", "pipeline"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -133,7 +137,7 @@ def test_a_header_with_absurd_values_is_refused_or_harmless(load, files, name):
     header = header_of(whole)
     where = [path for path in places(header) if path[0] != "checksum"]
     n_refused = 0
-    for _ in range(120):
+    for _ in range(80):
         path, value = rng.choice(where), rng.choice(ABSURD)
         try:
             with warnings.catch_warnings(action="ignore"):  # another version of scikit-learn
@@ -142,7 +146,7 @@ def test_a_header_with_absurd_values_is_refused_or_harmless(load, files, name):
             n_refused += 1
         else:
             predict(model, name)
-    assert n_refused > 60
+    assert n_refused > 40
 
 
 def header_of(content):
@@ -155,7 +159,7 @@ def header_of(content):
 def test_arrays_that_were_changed_on_purpose_are_refused_or_harmless(load, files, name):
     whole, rng = files[name], random.Random(3)
     (size,) = struct.unpack("<Q", whole[:8])
-    for _ in range(100):
+    for _ in range(60):
         changed = bytearray(whole)
         for _ in range(rng.choice([1, 8])):
             changed[rng.randrange(8 + size, len(whole))] = rng.choice([0, 1, 127, 128, 255])

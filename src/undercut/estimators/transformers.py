@@ -34,6 +34,7 @@ FUNCTIONS = {
     **dict.fromkeys(("log1p", "expm1", "log", "exp", "sqrt", "square", "absolute"), "numpy"),
 }
 SKIPPED = ("_stop_words_id", "_metadata_request")  # an address in memory; requests, which only a fit reads
+CACHE = "memory"  # a folder of pickles, which a file must not name
 
 
 def known(value: Any, table: dict[str, str]) -> bool:
@@ -50,19 +51,20 @@ def named(name: str, table: dict[str, str]) -> Any:
 def fitted_of(transformer: Any) -> dict[str, Any]:
     """The attributes that a fit gave a transformer."""
     params = params_of(transformer)
-    return {name: value for name, value in vars(transformer).items() if name not in (*params, *SKIPPED)}
+    return {name: value for name, value in vars(transformer).items() if name not in (*params, *SKIPPED, CACHE)}
 
 
 def params_of(transformer: Any) -> dict[str, Any]:
     """The arguments that make an equal transformer, not fitted."""
-    if hasattr(transformer, "get_params"):
-        return dict(transformer.get_params(deep=False))
-    return dict(vars(transformer))  # a column selector
+    params = transformer.get_params(deep=False) if hasattr(transformer, "get_params") else vars(transformer)
+    return {name: value for name, value in params.items() if name != CACHE}
 
 
 def made(name: str, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     """The transformer with these parameters and attributes; ``ValueError`` if they do not fit together."""
     kind = named(name, CLASSES)
+    if CACHE in params:
+        raise ValueError(f"a {name} in a file has no parameter {CACHE!r}")
     transformer = kind(**params)
     if hasattr(kind, "_parameter_constraints"):
         transformer._validate_params()
@@ -100,11 +102,18 @@ def _check_vocabulary(vectorizer: Any) -> None:
 
 def _check_categories(encoder: Any) -> None:
     """The widths must be those of the categories, for the same reason."""
-    if encoder._infrequent_enabled:
-        for mapping, categories in zip(encoder._default_to_infrequent_mappings, encoder.categories_, strict=True):
-            if mapping is not None and (len(mapping) != len(categories) or min(mapping) < 0):
-                raise ValueError("the infrequent categories do not fit the categories")
-    if list(encoder._n_features_outs) != list(encoder._compute_n_features_outs()):
+    widths = list(encoder._compute_n_features_outs())
+    dropped = encoder._drop_idx_after_grouping
+    for at, (width, categories) in enumerate(zip(widths, encoder.categories_, strict=True)):
+        drop = None if dropped is None else dropped[at]
+        mapping = encoder._default_to_infrequent_mappings[at] if encoder._infrequent_enabled else None
+        codes = np.arange(len(categories)) if mapping is None else np.asarray(mapping)
+        n_codes = width + (drop is not None)
+        if codes.shape != (len(categories),) or codes.min() < 0 or codes.max() >= n_codes:
+            raise ValueError("the codes of an encoder do not fit its categories")
+        if drop is not None and not 0 <= drop < n_codes:
+            raise ValueError(f"an encoder of {n_codes} codes cannot drop number {drop}")
+    if list(encoder._n_features_outs) != widths:
         raise ValueError("the widths of an encoder do not fit its categories")
 
 
