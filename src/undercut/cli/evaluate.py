@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from undercut.cli.data import fitting, read_rows
+from undercut.cli.data import fitting, read_like
 from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
 from undercut.cli.report import Row, certificate_rows, print_report
@@ -17,6 +18,7 @@ from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
 from undercut.estimators import SequenceLabeler
 from undercut.io import load_model
+from undercut.io.frames import is_table
 from undercut.io.svmlight import SvmlightData
 
 
@@ -81,7 +83,11 @@ def score_rows(fitted: Any, file: Path, folds: str | None = None, *, strict: boo
 
 def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:
     Given.read({"folds": folds}).check_file(ROWS)
-    data = read_rows(file, labelled=labelled)
+    if labelled and isinstance(fitted, Pipeline):
+        raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
+    data = read_like(fitted, file, strict=strict, labelled=labelled)
+    if is_table(file):
+        return data
     return data._replace(X=fitting(data.X, fitted.n_features_in_, file, strict=strict))
 
 

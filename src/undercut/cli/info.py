@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 from undercut.callbacks import describe
 from undercut.cli.report import Row, certificate_rows, print_report
 from undercut.cli.words import BY_PARAMETER
 from undercut.errors import CheckpointError, ModelFileError
+from undercut.estimators import inputs
 from undercut.io import load_model
 from undercut.io.checkpoint import read_header
 from undercut.trace import Progress
@@ -24,7 +26,7 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model or a checkpoint."""
     try:
-        rows = info_rows(load_model(path), top)
+        rows = _model_rows(load_model(path), top)
     except ModelFileError:
         try:
             rows = checkpoint_rows(read_header(path))
@@ -50,6 +52,14 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
 
 
+def _model_rows(model: Any, top: int) -> list[Row]:
+    """The steps of a pipeline, and what its last one is."""
+    if not isinstance(model, Pipeline):
+        return info_rows(model, top)
+    steps = [type(step).__name__ for step in model]
+    return [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
+
+
 def info_rows(model: Any, top: int = 10) -> list[Row]:
     """What it is, on what it was trained, its certificate, settings, classes and largest coefficients."""
     classes = getattr(model, "classes_", None)
@@ -59,6 +69,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         *certificate_rows(model),
         *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
+        *([Row("lambda", model.lam_)] if hasattr(model, "lam_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
         Row("features", model.n_features_in_),
@@ -116,9 +127,5 @@ def _largest(row: FloatArray, top: int) -> Array:
 
 def feature_names(model: Any) -> Any:
     """A function from the place of a feature to its name: of a column, of a template, or its index in a file."""
-    if hasattr(model, "feature_names_in_"):
-        return lambda at: str(model.feature_names_in_[at])
-    if getattr(model, "features", None) is not None:
-        names = model.features_.names()
-        return lambda at: names[at]
-    return lambda at: str(at + 1)
+    names = inputs.feature_names(model)
+    return (lambda at: str(at + 1)) if names is None else names.__getitem__

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import as_wide_as, fitting, read_rows
+from undercut.cli.data import fitting, read_like
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
@@ -20,6 +20,7 @@ from undercut.cli.report import labels
 from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker
 from undercut.estimators.ranker import named_risk
+from undercut.io.frames import is_table
 from undercut.io.svmlight import SvmlightData
 from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.types import Array, FloatArray
@@ -33,27 +34,28 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            return [EarlyStopping(make(model, data, read_valid(given["valid"], data.X.shape[1])), given["patience"])]
+            other = _read(model, given["valid"], data.X.shape[1])
+            return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 
 
-def read_valid(path: Path, n_features: int) -> SvmlightData:
+def _read(model: Any, path: Path, n_features: int) -> SvmlightData:
     """Samples with the features of the training data."""
-    other = read_rows(path)
-    return other._replace(X=fitting(other.X, n_features, path))
+    other = read_like(model, path)
+    return other if is_table(path) else other._replace(X=fitting(other.X, n_features, path))
 
 
 class BestPass:
     """The model after the pass of a stream whose risk on another file is smallest."""
 
     def __init__(self, path: Path, patience: int) -> None:
-        self._data = read_rows(path)
+        self._path = path
         self._patience, self._waited, self._risk = patience, 0, math.inf
         self.model: Any = None
 
     def is_over(self, model: Any) -> bool:
         """Look at the model after a pass; whether the risk has not fallen for too many passes."""
-        data = self._data._replace(X=as_wide_as(self._data.X, model.n_features_in_))
+        data = _read(model, self._path, model.n_features_in_)
         risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
         self._waited += 1
         if risk < self._risk:
