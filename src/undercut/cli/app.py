@@ -186,4 +186,4 @@ def _fail(error: Exception, code: int) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"undercut: warning: {message}", err=True)
+    typer.echo(f"undercut: warning: {in_options(str(message))}", err=True)
