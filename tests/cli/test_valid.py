@@ -49,7 +49,7 @@ def risk_on_valid(kind):
     ],
 )
 def test_the_model_is_better_on_the_other_file_than_without(files, undercut, kind, options):
-    solver = () if "--online" in options else ("--solver", "line_search_bundle", "--gap", 1e-4)
+    solver = () if "--online" in options else ("--solver", "line_search_bundle", "--gap", 1e-4, "--max-steps", 150)
     common = ("train", f"train{kind}.svm", *options, *solver, "--lambda", 1e-5, "--json")
     code, out, err = undercut(*common, "--valid", f"valid{kind}.svm", "--patience", 3)
     assert code == 0, err

@@ -205,7 +205,12 @@ class _Stream:
 
     def _parts(self) -> list[Part]:
         seen = self.model.n_samples_seen_ - self.seen_before
-        return [Part(f"{seen} samples", 1), Part(f"progressive loss {self.mean_loss:.4g}")]
+        speed = seen / max(time.perf_counter() - self._began, 1e-3)
+        return [
+            Part(f"{seen} samples", 2),
+            Part(f"{speed:.3g} per second", 1),
+            Part(f"progressive loss {self.mean_loss:.4g}"),
+        ]
 
 
 def _n_samples(file: Path) -> int:
