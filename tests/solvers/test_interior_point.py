@@ -28,7 +28,7 @@ from undercut import (
 )
 from undercut.contracts import PiecewiseLinearLoss
 from undercut.errors import CapabilityError
-from undercut.regularizers import Boxed, Quadratic
+from undercut.regularizers import Entropy, Quadratic
 from undercut.solvers import InteriorPoint
 from undercut.solvers.newton.factor import Factor
 
@@ -255,9 +255,9 @@ class Bare:
 @pytest.mark.parametrize(
     ("risk", "reg", "need"),
     [
-        (LinearRisk(np.eye(2), [1.0, -1.0], Logistic()), L2(1.0), "loss"),
+        (LinearRisk(np.eye(2), [1.0, -1.0], Logistic()), L2(1.0), "kink"),
         (LinearRisk(Bare(), [1.0, -1.0], Hinge()), L2(1.0), "`weighted_gram"),
-        (LinearRisk(np.eye(2), [1.0, -1.0], Hinge()), Boxed(L2(1.0), lower=0.0), "penalty"),
+        (LinearRisk(np.eye(2), [1.0, -1.0], Hinge()), Entropy(1.0), "penalty"),
     ],
 )
 def test_what_it_cannot_solve_is_refused_with_the_need_and_a_remedy(risk, reg, need):

@@ -22,6 +22,7 @@ from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
+from undercut.solvers.relay import Relay
 
 __all__ = [
     "SOLVERS",
@@ -42,6 +43,7 @@ __all__ = [
     "ProgressiveHedging",
     "ProximalBundle",
     "Race",
+    "Relay",
     "Stop",
     "Subgradient",
     "TruncatedNewton",

@@ -1,18 +1,21 @@
-"""A primal-dual interior point method for piecewise-linear losses with few parameters.
+"""A primal-dual interior point method for problems with kinks: in the loss, in the penalty, or in both.
 
-    min_x  q(w) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, z_ki),      s = A x,  z_ki = s_i - kinks_ki
+    min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, z_ki),      s = A x,  z_ki = s_i - kinks_ki
 
 Every kink has slacks ``t - r = z`` and slopes ``u + v = cap``, all positive, and a step aims at
-``r u = t v = min(cap, most) mu`` with a mu that goes to zero; ``most`` is the largest cap of a sample.  The Newton
-equations of all kinks reduce to a matrix of the size of x,
+``r u = t v = share mu`` with a mu that goes to zero; the share of a sample is its cap.  The Newton equations of all
+kinks reduce to a matrix of the size of x,
 
-    (q'' + A' diag(sum_k D_k) A) dx  =  -(q'(w) + A' g) - A' pull,      D = 1 / (t/v + r/u),   g = left + sum_k u_k
+    (q'' + A' (f'' + diag(sum_k D_k)) A) dx  =  -(q'(w) + A' g) - A' pull
+
+with ``D = 1 / (t/v + r/u)`` and ``g = f' + left + sum_k u_k``,
 
 whose formation is one pass over the data and most of the work.  The number of steps depends little on lambda and on
 the number of samples.
 
 Any slopes u between 0 and the caps make a plane below the risk, so every step proves a bound.  At the current x the
-plane lies ``sum u max(0, -z) + v max(0, z)`` below the risk, a sum without cancellation.
+plane lies ``sum u max(0, -z) + v max(0, z)`` below the risk, a sum without cancellation.  Smooth losses are bounded by
+their conjugates.  The best point is exactly zero where the slopes say so, and within its bounds.
 """
 
 from __future__ import annotations
@@ -24,13 +27,22 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver, WeightedGramDesign
+from undercut.contracts import (
+    PiecewiseLinearLoss,
+    QuadraticRegularizer,
+    Regularizer,
+    Risk,
+    SmoothLoss,
+    Solver,
+    WeightedGramDesign,
+)
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
+from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -51,7 +63,7 @@ class InteriorPointState:
 @final
 @dataclass(frozen=True)
 class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
-    """Interior point steps for hinge, absolute, quantile and epsilon-insensitive losses with L2, L1 or elastic net.
+    """Interior point steps for any convex loss with L1, elastic net or bounds, and for kinked losses with L2.
 
     >>> from undercut import L1, Hinge, minimize
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
@@ -62,22 +74,23 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
-        if not isinstance(risk, LinearRisk) or not isinstance(risk.loss, PiecewiseLinearLoss):
+        if not isinstance(risk, LinearRisk) or not isinstance(risk.loss, PiecewiseLinearLoss | SmoothLoss):
             raise CapabilityError(
-                f"InteriorPoint needs a LinearRisk with a piecewise-linear loss such as Hinge or Absolute, and this "
-                f"{type(risk).__name__} is not one: use LineSearchBundle, or Newton if the risk is smooth"
+                f"InteriorPoint needs a LinearRisk with a loss that is piecewise linear, such as Hinge or Absolute, or "
+                f"smooth, and this {type(risk).__name__} is not one: use LineSearchBundle"
             )
         if not isinstance(risk.design, WeightedGramDesign):
             raise CapabilityError(
                 f"InteriorPoint needs a design that makes X' D X, and {type(risk.design).__name__} has no "
                 "`weighted_gram(g)`: use LineSearchBundle"
             )
-        check_penalty("InteriorPoint", reg)
+        check_penalty("InteriorPoint", risk, reg)
 
     @override
     def init(self, risk: LinearRisk, reg: Regularizer, w0: FloatArray) -> InteriorPointState:
-        program, evaluation = KinkedProgram(risk, reg), risk.phi.evaluate(risk.design.matvec(w0))
+        evaluation = risk.phi.evaluate(risk.design.matvec(w0))
         objective = _finite(reg.value(w0) + evaluation.value)
+        program = KinkedProgram(risk, reg, objective)
         known = min(least(risk, reg), objective)
         x = program.start(w0, evaluation.intercept)
         scores = program.rows.matvec(x)
@@ -109,20 +122,35 @@ def _certified(
     risk: LinearRisk, reg: Regularizer, program: KinkedProgram, at: Iterate, best: FloatArray, last: Progress
 ) -> InteriorPointState:
     """The state at an iterate: the better of it and the best point so far, and the better bound."""
-    w = at.x[: program.rows.d]
-    objective, solution = last.objective, best
-    candidate = reg.value(w) + risk.phi.evaluate(at.scores[: program.rows.n]).value
-    if candidate < objective:
-        objective, solution = candidate, w.copy()
-    g = program.slopes(at.inside.u)
+    w, (_, _, u, v) = at.x[: program.rows.d], at.inside
+    g = program.slopes(u)
+    if program.smooth is not None:
+        g[: program.rows.n] += program.smooth.evaluate(at.scores[: program.rows.n]).slopes
     a = program.rows.on_samples(g)
-    plane = program.plane(at.scores, g, a, at.inside.u, at.inside.v)
-    proved = _bound(reg, w, plane, risk.lower_bound)
-    lower_bound = tighter(last.lower_bound, proved, objective, plane.size)
+    objective, solution = _better(risk, reg, program, at, best, last.objective)
+    if isinstance(risk.loss, PiecewiseLinearLoss):
+        plane = program.plane(at.scores, g, a, u, v)
+        proved, size = _bound(reg, w, plane, risk.lower_bound), plane.size
+    else:
+        proved, size = slopes_bound(risk, reg, w, g[: program.rows.n])
+    lower_bound = tighter(last.lower_bound, proved, objective, size)
     progress = replace(last, objective=objective, lower_bound=lower_bound)
-    return InteriorPointState(
-        program, at, program.gradient(at.x) + program.rows.with_identity(a, g), solution, progress, 1.0
-    )
+    residual = program.gradient(at.x) + program.rows.with_identity(a, g)
+    return InteriorPointState(program, at, residual, solution, progress, 1.0)
+
+
+def _better(
+    risk: LinearRisk, reg: Regularizer, program: KinkedProgram, at: Iterate, best: FloatArray, objective: float
+) -> tuple[float, FloatArray]:
+    """The better of the best point so far and a sparse one near the iterate, or the iterate itself if that fails."""
+    w = at.x[: program.rows.d]
+    sparse = program.candidate(w, at.inside.u, at.inside.v)
+    if sparse is not w:
+        value = reg.value(sparse) + risk.value(sparse)
+        if value < objective:
+            return value, sparse
+    value = reg.value(w) + risk.phi.evaluate(at.scores[: program.rows.n]).value
+    return (value, w.copy()) if value < objective else (objective, best)
 
 
 def _bound(reg: Regularizer, w: FloatArray, plane: Plane, floor: float) -> float:
