@@ -40,12 +40,14 @@ from undercut.errors import CapabilityError, NonfiniteError
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
+from undercut.solvers.newton.crossover import crossed
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
+LITTLE, NEAR = 0.5, 1e-2  # share of the gap that is left after a step, and relative gap, that ask for a crossover
 SHORTEST = 1e-8  # a step shorter than this gains nothing
 SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 
@@ -110,8 +112,12 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
 
         # 2. J and the plane there.
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
-        moved = _certified(risk, reg, state.program, at, state.solution, progress)
-        return replace(moved, length=length)
+        moved = replace(_certified(risk, reg, state.program, at, state.solution, progress), length=length)
+
+        # 3. Where that gains little although the end is near, the equations of the kinks that are met.
+        if LITTLE * last.gap < moved.progress.gap < NEAR * abs(moved.progress.objective):
+            return _crossed(risk, reg, moved)
+        return moved
 
     @override
     def ended(self, state: InteriorPointState) -> Status | None:
@@ -123,7 +129,7 @@ def _certified(
 ) -> InteriorPointState:
     """The state at an iterate: the better of it and the best point so far, and the better bound."""
     w, (_, _, u, v) = at.x[: program.rows.d], at.inside
-    g = program.slopes(u)
+    g = program.slopes(u, v)
     if program.smooth is not None:
         g[: program.rows.n] += program.smooth.evaluate(at.scores[: program.rows.n]).slopes
     a = program.rows.on_samples(g)
@@ -137,6 +143,15 @@ def _certified(
     progress = replace(last, objective=objective, lower_bound=lower_bound)
     residual = program.gradient(at.x) + program.rows.with_identity(a, g)
     return InteriorPointState(program, at, residual, solution, progress, 1.0)
+
+
+def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
+    """The same iterate, with the better of what it and a crossover from it give."""
+    at = crossed(state.program, state.at) if state.program.smooth is None else None
+    if at is None or not np.isfinite(at.x).all():
+        return state
+    found = _certified(risk, reg, state.program, at, state.solution, state.progress)
+    return replace(state, solution=found.solution, progress=found.progress)
 
 
 def _better(

@@ -25,7 +25,7 @@ from undercut.contracts import (
     WeightedGramDesign,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import Huber, HuberHinge, SquaredHinge
+from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
 from undercut.solvers.coordinate.conjugates import conjugate_of
@@ -35,7 +35,7 @@ from undercut.types import FloatArray
 
 TINY = 1e-200  # instead of zero, where a problem is empty
 FEW_SAMPLES = 2.0  # samples per parameter up to which equations of their size are solved
-SMALL = 100  # samples up to which they always are
+VERY_SMALL, SMALL = 100, 500  # samples up to which they always are, and up to which they may be to end with
 MOST_ENTRIES = 4_000_000  # of a dense copy of X
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
@@ -84,12 +84,18 @@ class KinkedProgram:
 
     @cached_property
     def dense_rows(self) -> FloatArray | None:
-        """X as an array where equations of the size of the samples are to be solved."""
+        """X as an array, where it is small enough for equations between its samples."""
         n, d, design = self.rows.n, self.rows.d, self.rows.design
         is_small = n <= max(SMALL, FEW_SAMPLES * d) and n * d <= MOST_ENTRIES
-        if not is_small or not self.is_stiff or not isinstance(design, BlockDesign):
+        if not is_small or not isinstance(design, BlockDesign):
             return None
         return np.ascontiguousarray(design.matmat(np.eye(d)))
+
+    @cached_property
+    def is_dual(self) -> bool:
+        """Whether equations of the size of the samples are smaller, or hardly larger, than those of the size of x."""
+        is_few = self.rows.n <= max(VERY_SMALL, FEW_SAMPLES * self.rows.d)
+        return is_few and self.is_stiff and self.dense_rows is not None
 
     @property
     def is_stiff(self) -> bool:
@@ -116,10 +122,11 @@ class KinkedProgram:
         sizes = caps * (np.abs(scores) + np.abs(self.kinks.kinks))
         return max(float(sizes.sum()), TINY)
 
-    def slopes(self, u: FloatArray) -> FloatArray:
-        """``g = left + sum_k u_k``, those of f left out."""
-        g: FloatArray = self.kinks.left + u.sum(axis=0)
-        return g
+    def slopes(self, u: FloatArray, v: FloatArray) -> FloatArray:
+        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where that is smaller and more accurate."""
+        is_high = u > v
+        base: FloatArray = self.kinks.left + np.where(is_high, self.kinks.caps, 0.0).sum(axis=0)
+        return base + np.where(is_high, -v, u).sum(axis=0)
 
     def curve(self, scores: FloatArray) -> Curve | None:
         """f at the scores of the samples; ``None`` where there is no smooth loss."""
@@ -190,7 +197,7 @@ def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
 
 def _is_rounded(loss: Loss) -> bool:
     """Whether a smooth loss is made of lines and parabolas."""
-    return type(loss) in (SquaredHinge, HuberHinge, Huber)
+    return type(loss) in (SquaredHinge, HuberHinge, Huber, Squared)
 
 
 def _data(risk: LinearRisk, start: float) -> Kinks:

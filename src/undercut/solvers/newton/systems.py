@@ -79,5 +79,5 @@ class SampleSystem:
 
 def system(program: KinkedProgram, bend: FloatArray) -> System:
     """The equations by the smaller or more accurate matrix."""
-    X = program.dense_rows
+    X = program.dense_rows if program.is_dual else None
     return ParameterSystem(program, bend) if X is None else SampleSystem(program, bend, X)
