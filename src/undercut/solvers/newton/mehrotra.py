@@ -8,7 +8,7 @@ import numpy as np
 
 from undercut._jit import barrier
 from undercut.solvers.newton.kinked_program import KinkedProgram
-from undercut.solvers.newton.systems import system
+from undercut.solvers.newton.systems import ParameterSystem, system
 from undercut.types import FloatArray
 
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
@@ -20,8 +20,9 @@ LONG = 0.9  # steps beyond this length need no correction
 TRUST = 0.5  # share of the expected gain by which smooth losses may differ from their quadratic model
 NOISE = 1e-14  # relative: smaller differences of smooth losses are rounding
 LEAST = 1e-10  # shortest step that is tried
+BEHIND = 0.1  # what is left of the products is at least this share of the gain expected of smooth losses
 TRUSTED = 0.1  # share of a step that smooth losses must allow
-FIRST_DAMPING, MOST_DAMPING = 1e-2, 1e8  # added curvature, relative to the slopes of the losses
+FIRST_DAMPING, MOST_DAMPING = 1e-3, 1e8  # added curvature, relative to the slopes of the losses
 
 
 class Inside(NamedTuple):
@@ -75,7 +76,6 @@ class Move(NamedTuple):
     p: FloatArray
     q: FloatArray
     dx: FloatArray
-    ds: FloatArray
     change: tuple[FloatArray, FloatArray, FloatArray]  # dt, dr, du
     reach: float
 
@@ -92,7 +92,7 @@ class Equations:
         self.curve = program.curve(at.scores)
         if self.curve is not None:
             self.bend[: program.rows.n] += self.curve.bend + damping * np.abs(self.curve.slopes)
-        self._system = system(program, self.bend)
+        self._system = system(program, self.bend) if damping == 0.0 else ParameterSystem(program, self.bend)
 
     def room(self) -> FloatArray:
         """An array with a number per kink."""
@@ -100,11 +100,14 @@ class Equations:
 
     def predicted(self) -> Prediction:
         """The step towards mu = 0, and the mu to aim at: the smaller, the further that step goes."""
-        _, ds = self._system.solve(self.residual, self.pull)
+        dx, ds = self._system.solve(self.residual, self.pull)
         inverse, bent = barrier.reach(*self.where, self.D, ds)
         total = self.at.total
         left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
-        return Prediction(ds, 1.0 / inverse, (left / total) ** 3 * self.program.mu(total))
+        mu = (left / total) ** 3 * self.program.mu(total)
+        if self.curve is not None:  # no faster than smooth losses approach their optimum
+            mu = max(mu, self.program.mu(min(total, BEHIND * abs(float(self.residual @ dx)))))
+        return Prediction(ds, 1.0 / inverse, mu)
 
     def corrected(self, first: Prediction, share: float) -> Move:
         """The step that aims at mu and allows for a share of the second-order terms of the predicted step."""
@@ -125,7 +128,7 @@ class Equations:
         if self.curve is None:
             return move.reach
         n, reach, start = self.program.rows.n, move.reach, self.at.scores
-        ds = move.ds[:n]
+        ds = self.program.rows.matvec(move.dx)[:n]  # not those of the equations: rounding may differ
         slope, square = float(self.curve.slopes @ ds), float(self.curve.bend @ ds**2)
         expected, noise = abs(float(self.residual @ move.dx)), NOISE * abs(self.curve.value)
         while reach > LEAST:
@@ -140,13 +143,14 @@ class Equations:
         dx, ds = self._system.solve(self.residual, self.pull)
         change = (self.room(), self.room(), self.room())
         inverse = barrier.solve(*self.where, self.D, p, q, ds, *change)
-        return Move(p, q, dx, ds, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+        return Move(p, q, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
 
 
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
     """The next iterate and the length of the step; ``residual`` is ``q'(w) + A' g``.
 
-    Where smooth losses allow a small part of a step only, curvature proportional to their slopes is added (damping).
+    Where smooth losses allow a small part of a step only, curvature proportional to their slopes is added (damping), and
+    the equations of the size of x are solved, whose errors are smaller far from the optimum.
     """
     damping = 0.1 * at.damping if at.damping > FIRST_DAMPING else 0.0
     while True:
