@@ -22,6 +22,7 @@ from undercut import (
 )
 from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
+from undercut.regularizers import Entropy
 from undercut.solvers import DualAscent, Race
 from undercut.solvers.auto import NEWTON_PARAMS, resolve
 
@@ -126,7 +127,7 @@ def test_a_risk_that_is_not_convex_gets_a_local_certificate():
 
 
 def test_auto_picks_the_level_bundle_for_a_regularizer_that_is_not_quadratic():
-    assert isinstance(resolve("auto", Problem("hinge").risk(), L1(0.1)), LevelBundle)
+    assert isinstance(resolve("auto", Problem("hinge").risk(), Entropy(0.1)), LevelBundle)
     assert "LevelBundle needs a regularizer that is strongly convex" in refusal_of(counting()[0], Linear(), "auto")
 
 

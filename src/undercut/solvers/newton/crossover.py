@@ -61,7 +61,7 @@ def _at_kinks(program: KinkedProgram, x: FloatArray, met: Met) -> FloatArray:
 
 def _solved(program: KinkedProgram, at: Iterate, x: FloatArray, met: Met, X: FloatArray) -> Iterate:
     rows, n, d = program.rows, program.rows.n, program.rows.d
-    free = ~rows.on_parameters(met.which.any(axis=0)).any(axis=0)
+    free = ~rows.on_parameters(np.asarray(met.which.any(axis=0))).any(axis=0)
     k, i = np.nonzero(met.which[:, :n])
     columns = np.append(np.flatnonzero(free), [d] if rows.fit_intercept else []).astype(np.intp)
     A = np.column_stack([X, np.ones(n)])[np.ix_(i, columns)] if i.size else np.zeros((0, columns.size))

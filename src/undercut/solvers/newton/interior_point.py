@@ -1,6 +1,6 @@
 """A primal-dual interior point method for problems with kinks: in the loss, in the penalty, or in both.
 
-    min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, z_ki),      s = A x,  z_ki = s_i - kinks_ki
+    min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, z_ki),    s = A x,  z_ki = s_i - kinks_ki
 
 Every kink has slacks ``t - r = z`` and slopes ``u + v = cap``, all positive, and a step aims at
 ``r u = t v = share mu`` with a mu that goes to zero; the share of a sample is its cap.  The Newton equations of all

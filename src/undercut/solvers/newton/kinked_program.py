@@ -123,10 +123,11 @@ class KinkedProgram:
         return max(float(sizes.sum()), TINY)
 
     def slopes(self, u: FloatArray, v: FloatArray) -> FloatArray:
-        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where that is smaller and more accurate."""
+        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where v is smaller and so more accurate."""
         is_high = u > v
-        base: FloatArray = self.kinks.left + np.where(is_high, self.kinks.caps, 0.0).sum(axis=0)
-        return base + np.where(is_high, -v, u).sum(axis=0)
+        base = self.kinks.left + np.where(is_high, self.kinks.caps, 0.0).sum(axis=0)
+        g: FloatArray = base + np.where(is_high, -v, u).sum(axis=0)
+        return g
 
     def curve(self, scores: FloatArray) -> Curve | None:
         """f at the scores of the samples; ``None`` where there is no smooth loss."""

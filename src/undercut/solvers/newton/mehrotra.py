@@ -149,8 +149,8 @@ class Equations:
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
     """The next iterate and the length of the step; ``residual`` is ``q'(w) + A' g``.
 
-    Where smooth losses allow a small part of a step only, curvature proportional to their slopes is added (damping), and
-    the equations of the size of x are solved, whose errors are smaller far from the optimum.
+    Where smooth losses allow a small part of a step only, curvature proportional to their slopes is added (damping),
+    and the equations of the size of x are solved, whose errors are smaller far from the optimum.
     """
     damping = 0.1 * at.damping if at.damping > FIRST_DAMPING else 0.0
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from undercut.contracts import WeightedGramDesign
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
 
 
 class Rows:
@@ -46,7 +46,7 @@ class Rows:
         """``A' g``."""
         return self.with_identity(self.on_samples(g), g)
 
-    def on_parameters(self, g: FloatArray) -> FloatArray:
+    def on_parameters(self, g: Array) -> Array:
         """The entries of g after the samples, a row for every sign."""
         return g[self.n :].reshape(len(self.signs), self.d)
 
