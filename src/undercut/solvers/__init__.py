@@ -14,6 +14,7 @@ from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -35,6 +36,7 @@ __all__ = [
     "InteriorPoint",
     "KernelHedging",
     "Lbfgs",
+    "LeastSquares",
     "LevelBundle",
     "LineSearchBundle",
     "Newton",

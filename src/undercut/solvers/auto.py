@@ -25,6 +25,7 @@ from undercut.contracts import (
 )
 from undercut.errors import CapabilityError, require
 from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, SmoothChainLoss
@@ -37,6 +38,7 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.interior_point import InteriorPoint
+from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
@@ -50,6 +52,7 @@ SMALL = 250  # samples and parameters: an interior point step takes some millise
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point steps
+FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -158,6 +161,12 @@ TABLE = (
         "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
     ),
     Row(
+        "squared loss, X dense or with few features",
+        lambda risk, reg: _is_least_squares(risk, reg),
+        lambda risk: LeastSquares(),
+        "one system of linear equations is the whole work",
+    ),
+    Row(
         f"the risk is smooth and has at most {NEWTON_PARAMS} parameters",
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
@@ -235,6 +244,17 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
     if not isinstance(risk, LinearRisk):
         return False
     return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
+
+
+def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the equations of ridge regression are small enough to be factored."""
+    if not _accepts(LeastSquares(), risk, reg):
+        return False
+    n_samples, n_features = cast(LinearRisk, risk).design.shape
+    if not isinstance(cast(LinearRisk, risk).design, DenseDesign):
+        return bool(n_features <= NEWTON_PARAMS)
+    least = min(n_samples, n_features)
+    return bool(least <= FACTORED and n_samples * n_features * least <= STEP_WORK)
 
 
 def _features(risk: Risk) -> Design:

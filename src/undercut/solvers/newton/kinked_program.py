@@ -16,7 +16,6 @@ import numpy as np
 
 from undercut._jit import barrier
 from undercut.contracts import (
-    BlockDesign,
     Loss,
     PiecewiseLinearLoss,
     QuadraticRegularizer,
@@ -30,7 +29,7 @@ from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
 from undercut.solvers.coordinate.conjugates import conjugate_of
 from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms
-from undercut.solvers.newton.rows import Rows
+from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray
 
 TINY = 1e-200  # instead of zero, where a problem is empty
@@ -87,9 +86,7 @@ class KinkedProgram:
         """X as an array, where it is small enough for equations between its samples."""
         n, d, design = self.rows.n, self.rows.d, self.rows.design
         is_small = n <= max(SMALL, FEW_SAMPLES * d) and n * d <= MOST_ENTRIES
-        if not is_small or not isinstance(design, BlockDesign):
-            return None
-        return np.ascontiguousarray(design.matmat(np.eye(d)))
+        return as_array(design) if is_small else None
 
     @cached_property
     def is_dual(self) -> bool:
@@ -123,7 +120,7 @@ class KinkedProgram:
         return max(float(sizes.sum()), TINY)
 
     def slopes(self, u: FloatArray, v: FloatArray) -> FloatArray:
-        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where v is smaller and so more accurate."""
+        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where v is the more accurate one."""
         is_high = u > v
         base = self.kinks.left + np.where(is_high, self.kinks.caps, 0.0).sum(axis=0)
         g: FloatArray = base + np.where(is_high, -v, u).sum(axis=0)

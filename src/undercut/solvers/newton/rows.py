@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undercut.contracts import WeightedGramDesign
+from undercut.contracts import Design, WeightedGramDesign
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
 from undercut.types import Array, FloatArray
 
 
@@ -59,3 +61,10 @@ class Rows:
             return gram
         mixed = self.design.rmatvec(own)[:, None]
         return np.block([[gram, mixed], [mixed.T, np.array([[own.sum()]])]])
+
+
+def as_array(design: Design) -> FloatArray | None:
+    """X as a float64 array, not copied if it is one; ``None`` for a design of another kind."""
+    if isinstance(design, SparseDesign):
+        return np.asarray(design.X.toarray(), dtype=np.float64)
+    return np.asarray(design.X, dtype=np.float64) if isinstance(design, DenseDesign) else None

@@ -20,6 +20,7 @@ import numpy as np
 
 from undercut.solvers.newton.factor import Factor
 from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.solvers.newton.rows import Rows
 from undercut.types import FloatArray
 
 FLAT = 1e-100  # smallest curvature of a sample's loss
@@ -51,14 +52,16 @@ class ParameterSystem:
 
 
 class SampleSystem:
-    """By a matrix of the size of the samples."""
+    """By a matrix of the size of the samples; squares is the diagonal of q'', X the rows as an array."""
 
-    def __init__(self, program: KinkedProgram, bend: FloatArray, X: FloatArray) -> None:
-        self.rows, self.X = program.rows, X
-        own = bend[: self.rows.n]
-        self._softness = 1.0 / np.maximum(own, FLAT)
-        self._stiffness = program.squares + self.rows.on_parameters(bend).sum(axis=0)
-        self._factor = Factor((X / self._stiffness) @ X.T + np.diag(self._softness))
+    def __init__(self, rows: Rows, squares: FloatArray, bend: FloatArray, X: FloatArray) -> None:
+        self.rows, self.X = rows, X
+        self._softness = 1.0 / np.maximum(bend[: rows.n], FLAT)
+        self._stiffness = squares + rows.on_parameters(bend).sum(axis=0)
+        scaled = X / np.sqrt(self._stiffness)
+        S = scaled @ scaled.T
+        S[np.diag_indices_from(S)] += self._softness
+        self._factor = Factor(S)
 
     def solve(self, residual: FloatArray, pull: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows, X, d = self.rows, self.X, self.rows.d
@@ -80,4 +83,4 @@ class SampleSystem:
 def system(program: KinkedProgram, bend: FloatArray) -> System:
     """The equations by the smaller or more accurate matrix."""
     X = program.dense_rows if program.is_dual else None
-    return ParameterSystem(program, bend) if X is None else SampleSystem(program, bend, X)
+    return ParameterSystem(program, bend) if X is None else SampleSystem(program.rows, program.squares, bend, X)
