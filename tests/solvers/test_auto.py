@@ -17,6 +17,7 @@ from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    ColumnGeneration,
     DualCoordinate,
     InteriorPoint,
     KernelHedging,
@@ -72,6 +73,7 @@ CASES = [
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("hinge").risk(), Entropy(0.1), LevelBundle()),
+    (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
     (Problem("absolute").risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),

@@ -12,6 +12,7 @@ from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.least_squares import LeastSquares
@@ -29,6 +30,7 @@ __all__ = [
     "SOLVERS",
     "CachedCuttingPlane",
     "ClassicBundle",
+    "ColumnGeneration",
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",

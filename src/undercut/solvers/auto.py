@@ -37,6 +37,7 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
@@ -50,6 +51,7 @@ WIDE = 0.1  # features per sample
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
+FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point steps
 FACTORED = 2000  # equations of least squares up to here
@@ -105,6 +107,12 @@ TABLE = (
         ),
         lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
         "a pass over the data makes a whole Newton step, and some thirty reach any accuracy",
+    ),
+    Row(
+        f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",
+        lambda risk, reg: _has_few_samples(risk) and _accepts(ColumnGeneration(), risk, reg),
+        lambda risk: Relay(candidates=(ColumnGeneration(), LevelBundle())),
+        "at most as many parameters as samples are needed, and slopes of the losses tell which",
     ),
     Row(
         "the regularizer is not quadratic",
@@ -231,6 +239,10 @@ def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
 
 def _is_small(risk: Risk) -> bool:
     return isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+
+
+def _has_few_samples(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and risk.n_samples <= FEW_SAMPLES
 
 
 def _has_few_params(risk: Risk) -> bool:

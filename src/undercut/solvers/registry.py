@@ -17,6 +17,7 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.least_squares import LeastSquares
@@ -50,6 +51,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     Newton,
     TruncatedNewton,
     InteriorPoint,
+    ColumnGeneration,
     LeastSquares,
     Lbfgs,
     NonconvexBundle,

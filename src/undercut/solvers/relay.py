@@ -93,6 +93,12 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     def ended(self, state: RelayState) -> Status | None:
         return state.status
 
+    @override
+    def finish(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        solver = self.candidates[state.at]
+        final = solver.finish(risk, reg, state.inner)
+        return state if final is state.inner else _merged(state, final, type(solver).__name__)
+
     def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         at = state.at + 1
         inner = self.candidates[at].init(risk, reg, state.solution)

@@ -38,6 +38,15 @@ def crossed(program: KinkedProgram, at: Iterate) -> Iterate | None:
     return _solved(program, at, x, met, program.dense_rows)
 
 
+def n_free(program: KinkedProgram, at: Iterate) -> int:
+    """How many parameters are at no kink of their own."""
+    return int(_free(program, _met(program, at)).sum())
+
+
+def _free(program: KinkedProgram, met: Met) -> Array:
+    return np.asarray(~program.rows.on_parameters(np.asarray(met.which.any(axis=0))).any(axis=0))
+
+
 def _met(program: KinkedProgram, at: Iterate) -> Met:
     caps, (t, r, u, v) = program.kinks.caps, at.inside
     size = np.full(at.scores.size, float(np.abs(at.scores[: program.rows.n]).max(initial=0.0)))
@@ -61,9 +70,8 @@ def _at_kinks(program: KinkedProgram, x: FloatArray, met: Met) -> FloatArray:
 
 def _solved(program: KinkedProgram, at: Iterate, x: FloatArray, met: Met, X: FloatArray) -> Iterate:
     rows, n, d = program.rows, program.rows.n, program.rows.d
-    free = ~rows.on_parameters(np.asarray(met.which.any(axis=0))).any(axis=0)
     k, i = np.nonzero(met.which[:, :n])
-    columns = np.append(np.flatnonzero(free), [d] if rows.fit_intercept else []).astype(np.intp)
+    columns = np.append(np.flatnonzero(_free(program, met)), [d] if rows.fit_intercept else []).astype(np.intp)
     A = np.column_stack([X, np.ones(n)])[np.ix_(i, columns)] if i.size else np.zeros((0, columns.size))
 
     # The equations at x and u, in units in which slopes are as large as parameters.
@@ -71,12 +79,28 @@ def _solved(program: KinkedProgram, at: Iterate, x: FloatArray, met: Met, X: Flo
     force = (program.gradient(x) + rows.rmatvec(g))[columns]
     miss = rows.matvec(x)[i] - program.kinks.kinks[k, i] - program.kinks.soft[k, i] * met.u[k, i]
     unit = float(np.abs(met.u[k, i]).max(initial=0.0)) or 1.0
-    squares = np.append(program.squares, 0.0)[columns]
-    M = np.block([[np.diag(squares / unit), A.T], [A, -np.diag(program.kinks.soft[k, i] * unit)]])
-    move = -lstsq(M, np.concatenate([force / unit, miss]), cond=RANK, lapack_driver="gelsy", check_finite=False)[0]
-
-    x[columns] += move[: columns.size]
-    u, v, change = met.u.copy(), met.v.copy(), unit * move[columns.size :]
+    squares, soft = np.append(program.squares, 0.0)[columns] / unit, program.kinks.soft[k, i] * unit
+    dx, du = _least_change(A, squares, soft, force / unit, miss)
+    x[columns] -= dx
+    u, v, change = met.u.copy(), met.v.copy(), -unit * du
     u[k, i] = np.clip(u[k, i] + change, 0.0, program.kinks.caps[k, i])
     v[k, i] = np.clip(v[k, i] - change, 0.0, program.kinks.caps[k, i])
     return at._replace(x=x, scores=rows.matvec(x), inside=at.inside._replace(u=u, v=v))
+
+
+def _least_change(
+    A: FloatArray, squares: FloatArray, soft: FloatArray, force: FloatArray, miss: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The shortest solution of ``squares dx + A' du = force`` and ``A dx - soft du = miss``."""
+    if not squares.any() and not soft.any():
+        return _shortest(A, miss), _shortest(A.T, force)
+    M = np.block([[np.diag(squares), A.T], [A, -np.diag(soft)]])
+    both = _shortest(M, np.concatenate([force, miss]))
+    return both[: squares.size], both[squares.size :]
+
+
+def _shortest(M: FloatArray, b: FloatArray) -> FloatArray:
+    if not M.size:
+        return np.zeros(M.shape[1])
+    found: FloatArray = lstsq(M, b, cond=RANK, lapack_driver="gelsy", check_finite=False)[0]
+    return found

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
@@ -40,7 +40,7 @@ from undercut.errors import CapabilityError, NonfiniteError
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
-from undercut.solvers.newton.crossover import crossed
+from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
@@ -48,6 +48,8 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 LITTLE, NEAR = 0.5, 1e-2  # share of the gap that is left after a step, and relative gap, that ask for a crossover
+SPARSER = (1.0, 1e-2, 1e-4)  # how readily parameters are taken for zero, in the order of trial
+EXTRA_STEPS = 4  # at the end, to tell which parameters are zero
 SHORTEST = 1e-8  # a step shorter than this gains nothing
 SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 
@@ -58,6 +60,7 @@ class InteriorPointState:
     at: Iterate
     residual: FloatArray  # q'(w) + A' g
     solution: FloatArray
+    proof: Iterate  # whose slopes prove the bound
     progress: Progress
     length: float  # of the last step
 
@@ -101,7 +104,8 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         total = max(objective - known, SMALLEST_GAP * program.size(scores))
         inside = Inside.centered(program, scores, program.mu(total))
         progress = Progress(0, objective, known, n_evaluations=1)
-        return _certified(risk, reg, program, Iterate(x, scores, inside, total), w0, progress)
+        at = Iterate(x, scores, inside, total)
+        return _certified(risk, reg, program, at, Best(w0, at, progress))
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
@@ -112,7 +116,8 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
 
         # 2. J and the plane there.
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
-        moved = replace(_certified(risk, reg, state.program, at, state.solution, progress), length=length)
+        best = Best(state.solution, state.proof, progress)
+        moved = replace(_certified(risk, reg, state.program, at, best), length=length)
 
         # 3. Where that gains little although the end is near, the equations of the kinks that are met.
         if LITTLE * last.gap < moved.progress.gap < NEAR * abs(moved.progress.objective):
@@ -120,12 +125,30 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         return moved
 
     @override
+    def finish(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
+        """A solution on fewer parameters, where it has more than the slopes tell to be needed."""
+        for _ in range(EXTRA_STEPS):
+            if not _is_dense(state):
+                break
+            crossed = _crossed(risk, reg, state)
+            state = self.step(risk, reg, crossed) if _is_dense(crossed) else crossed
+        return state
+
+    @override
     def ended(self, state: InteriorPointState) -> Status | None:
         return Status.STALLED if state.length < SHORTEST else None
 
 
+class Best(NamedTuple):
+    """The best point so far, the iterate that proves the bound, and their numbers."""
+
+    solution: FloatArray
+    proof: Iterate
+    progress: Progress
+
+
 def _certified(
-    risk: LinearRisk, reg: Regularizer, program: KinkedProgram, at: Iterate, best: FloatArray, last: Progress
+    risk: LinearRisk, reg: Regularizer, program: KinkedProgram, at: Iterate, best: Best
 ) -> InteriorPointState:
     """The state at an iterate: the better of it and the best point so far, and the better bound."""
     w, (_, _, u, v) = at.x[: program.rows.d], at.inside
@@ -133,16 +156,25 @@ def _certified(
     if program.smooth is not None:
         g[: program.rows.n] += program.smooth.evaluate(at.scores[: program.rows.n]).slopes
     a = program.rows.on_samples(g)
-    objective, solution = _better(risk, reg, program, at, best, last.objective)
+    last = best.progress
+    objective, solution = _better(risk, reg, program, at, best.solution, last.objective)
     if isinstance(risk.loss, PiecewiseLinearLoss):
         plane = program.plane(at.scores, g, a, u, v)
-        proved, size = _bound(reg, w, plane, risk.lower_bound), plane.size
+        proved, size = bound_of(reg, w, plane, risk.lower_bound), plane.size
     else:
         proved, size = slopes_bound(risk, reg, w, g[: program.rows.n])
     lower_bound = tighter(last.lower_bound, proved, objective, size)
     progress = replace(last, objective=objective, lower_bound=lower_bound)
     residual = program.gradient(at.x) + program.rows.with_identity(a, g)
-    return InteriorPointState(program, at, residual, solution, progress, 1.0)
+    proof = at if proved > last.lower_bound else best.proof
+    return InteriorPointState(program, at, residual, solution, proof, progress, 1.0)
+
+
+def _is_dense(state: InteriorPointState) -> bool:
+    program = state.program
+    if program.smooth is not None or program.dense_rows is None or not program.rows.signs:
+        return False
+    return bool(np.count_nonzero(state.solution) > n_free(program, state.at))
 
 
 def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
@@ -150,17 +182,17 @@ def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> I
     at = crossed(state.program, state.at) if state.program.smooth is None else None
     if at is None or not np.isfinite(at.x).all():
         return state
-    found = _certified(risk, reg, state.program, at, state.solution, state.progress)
-    return replace(state, solution=found.solution, progress=found.progress)
+    found = _certified(risk, reg, state.program, at, Best(state.solution, state.proof, state.progress))
+    return replace(state, solution=found.solution, proof=found.proof, progress=found.progress)
 
 
 def _better(
     risk: LinearRisk, reg: Regularizer, program: KinkedProgram, at: Iterate, best: FloatArray, objective: float
 ) -> tuple[float, FloatArray]:
-    """The better of the best point so far and a sparse one near the iterate, or the iterate itself if that fails."""
+    """The better of the best point so far and the iterate, or a sparser point near it that is better too."""
     w = at.x[: program.rows.d]
-    sparse = program.candidate(w, at.inside.u, at.inside.v)
-    if sparse is not w:
+    for share in SPARSER if program.rows.signs else ():
+        sparse = program.candidate(w, at.inside.u, at.inside.v, share)
         value = reg.value(sparse) + risk.value(sparse)
         if value < objective:
             return value, sparse
@@ -168,7 +200,7 @@ def _better(
     return (value, w.copy()) if value < objective else (objective, best)
 
 
-def _bound(reg: Regularizer, w: FloatArray, plane: Plane, floor: float) -> float:
+def bound_of(reg: Regularizer, w: FloatArray, plane: Plane, floor: float) -> float:
     """What a plane and the risk's own lower bound prove, less what rounding may have added."""
     b = plane.height - float(plane.a @ w)
     size = plane.size + float(np.abs(plane.a) @ np.abs(w))

@@ -138,12 +138,15 @@ class KinkedProgram:
         """f at the scores of the samples."""
         return self.smooth.evaluate(scores).value if self.smooth is not None else 0.0
 
-    def candidate(self, w: FloatArray, u: FloatArray, v: FloatArray) -> FloatArray:
-        """w within its bounds, and exactly zero where the slopes u, v of its kink at zero are both large."""
+    def candidate(self, w: FloatArray, u: FloatArray, v: FloatArray, share: float) -> FloatArray:
+        """w within its bounds, and exactly zero where the slopes u, v of its kink at zero are both large.
+
+        ``share`` is the relative size of w that counts as zero where the slopes are equal.
+        """
         if self.terms is None or not self.rows.signs:
             return w
         slack = np.minimum(u[0], v[0])[self.rows.n : self.rows.n + self.rows.d]
-        zero = np.abs(w) * self.terms.l1 <= float(np.abs(w).max(initial=0.0)) * slack
+        zero = np.abs(w) * self.terms.l1 <= share * float(np.abs(w).max(initial=0.0)) * slack
         return self.terms.clipped(np.where(zero & (slack > 0.0), 0.0, w))
 
     def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
@@ -161,6 +164,15 @@ class KinkedProgram:
             return Plane((a + share * (self._low - a))[:-1], value - below - share * along_u, size)
         share = total / (total - self._high[-1]) if total < 0.0 else 0.0  # v -> (1 - share) v
         return Plane((a + share * (self._high - a))[:-1], value - below + share * along_v, size)
+
+    def balanced(self, g: FloatArray) -> FloatArray:
+        """The slopes of the samples in the plane above: with a free intercept they sum to zero."""
+        own, left = g[: self.rows.n], self.data.left
+        total = float(own.sum())
+        if not self.rows.fit_intercept or total == 0.0:
+            return own
+        limit = left if total > 0.0 else left + self.data.caps.sum(axis=0)
+        return np.asarray(own + total / (total - float(limit.sum())) * (limit - own))
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Of q."""
