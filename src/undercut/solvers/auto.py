@@ -53,6 +53,7 @@ SMALL = 250  # samples and parameters: an interior point step takes some millise
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
+SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point steps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
@@ -255,7 +256,9 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
     """Whether lambda is so small that planes need many steps."""
     if not isinstance(risk, LinearRisk):
         return False
-    return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
+    if not isinstance(risk.loss, MarginLoss):
+        return reg.strong_convexity < WEAK
+    return reg.strong_convexity < WEAK_MARGIN and (risk.n_params >= SEVERAL_PARAMS or _is_small(risk))
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:

@@ -48,7 +48,7 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     may_stall: ClassVar[bool] = False  # the solvers are watched one by one
 
     candidates: tuple[Solver[Any, Any, Any], ...]
-    patience: int = 15  # steps within which the gap must be halved; the last solver has no limit
+    patience: int = 30  # steps within which the gap must be halved; the last solver has no limit
 
     def __post_init__(self) -> None:
         require(len(self.candidates) >= 1, "`candidates` must name at least one solver", self.candidates)
@@ -73,21 +73,23 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     def step(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         # 1. One step of the solver that runs.
         solver, is_last = self.candidates[state.at], state.at + 1 == len(self.candidates)
+        step = state.progress.step + 1
         try:
             inner = solver.step(risk, reg, state.inner)
         except NonfiniteError:
             if is_last:
                 raise
-            return self._handed_over(risk, reg, state)
+            return self._handed_over(risk, reg, state, step)
 
         # 2. The best point and the best bound of all.
-        moved = _merged(state, inner, type(solver).__name__)
+        moved = _merged(state, inner, type(solver).__name__, step)
 
         # 3. The next solver, where this one has stalled.
         status = solver.ended(inner)
         if is_last:
             return replace(moved, status=status)
-        return moved if status is None and moved.idle < self.patience else self._handed_over(risk, reg, moved)
+        stays = status is None and moved.idle < self.patience
+        return moved if stays else self._handed_over(risk, reg, moved, step)
 
     @override
     def ended(self, state: RelayState) -> Status | None:
@@ -97,13 +99,13 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     def finish(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         solver = self.candidates[state.at]
         final = solver.finish(risk, reg, state.inner)
-        return state if final is state.inner else _merged(state, final, type(solver).__name__)
+        return state if final is state.inner else _merged(state, final, type(solver).__name__, state.progress.step + 1)
 
-    def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+    def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState, step: int) -> RelayState:
         at = state.at + 1
         inner = self.candidates[at].init(risk, reg, state.solution)
         fresh = replace(state, at=at, inner=_Unused(state.solution, Progress()), idle=0)
-        return _merged(fresh, inner, type(self.candidates[at]).__name__)
+        return _merged(fresh, inner, type(self.candidates[at]).__name__, step)
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,13 @@ class _Unused:
     progress: Progress
 
 
-def _merged(state: RelayState, inner: State, solver: str) -> RelayState:
+def _merged(state: RelayState, inner: State, solver: str, step: int) -> RelayState:
     """The state of all, after the one that runs has moved."""
     last, was, now = state.progress, state.inner.progress, inner.progress
     is_better = now.objective < last.objective
     progress = replace(
         now,
-        step=last.step + 1,
+        step=step,
         objective=min(last.objective, now.objective),
         lower_bound=max(last.lower_bound, now.lower_bound),
         n_evaluations=last.n_evaluations + now.n_evaluations - was.n_evaluations,
