@@ -22,13 +22,14 @@ from undercut.contracts import (
     Risk,
     SmoothRisk,
     Solver,
+    SortedScores,
 )
 from undercut.errors import CapabilityError, require
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, SmoothChainLoss
+from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -150,6 +151,12 @@ TABLE = (
         lambda risk, reg: _is_weak(risk, reg) and _has_few_params(risk) and _has_kinked_form(risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
+        "a measure of all labels or a ranking",
+        lambda risk, reg: isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores),
+        lambda risk: LevelBundle(),
+        "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
         "several classes, margin loss, large sparse X",

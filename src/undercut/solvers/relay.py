@@ -66,7 +66,7 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RelayState:
         inner = self.candidates[0].init(risk, reg, w0)
-        progress = replace(inner.progress, solver=type(self.candidates[0]).__name__)
+        progress = replace(inner.progress, solver=self.candidates[0].name)
         return RelayState(0, inner, progress.gap, 0, inner.solution, progress)
 
     @override
@@ -82,7 +82,7 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
             return self._handed_over(risk, reg, state, step)
 
         # 2. The best point and the best bound of all.
-        moved = _merged(state, inner, type(solver).__name__, step)
+        moved = _merged(state, inner, solver.name, step)
 
         # 3. The next solver, where this one has stalled.
         status = solver.ended(inner)
@@ -96,16 +96,20 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
         return state.status
 
     @override
+    def restored(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        return replace(state, inner=self.candidates[state.at].restored(risk, reg, state.inner))
+
+    @override
     def finish(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         solver = self.candidates[state.at]
         final = solver.finish(risk, reg, state.inner)
-        return state if final is state.inner else _merged(state, final, type(solver).__name__, state.progress.step + 1)
+        return state if final is state.inner else _merged(state, final, solver.name, state.progress.step + 1)
 
     def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState, step: int) -> RelayState:
         at = state.at + 1
         inner = self.candidates[at].init(risk, reg, state.solution)
         fresh = replace(state, at=at, inner=_Unused(state.solution, Progress()), idle=0)
-        return _merged(fresh, inner, type(self.candidates[at]).__name__, step)
+        return _merged(fresh, inner, self.candidates[at].name, step)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,13 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
+from undercut.regularizers import L2
 from undercut.solvers.bounds import ROUNDING, cut_size
 from undercut.solvers.bundle.master import Master
 from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
 from undercut.types import Array, FloatArray
+
+TOO_STEEP = "a plane is too steep for this lambda: scale the features, or use a larger lambda"
 
 
 class Model(NamedTuple):
@@ -35,6 +38,13 @@ class ProximalStep(NamedTuple):
 
     w: FloatArray
     value: float
+
+
+class _Slopes(NamedTuple):
+    """``<a_i, w>`` of the planes in all slots."""
+
+    w: FloatArray
+    values: FloatArray
 
 
 class PlaneModel(ABC):
@@ -75,6 +85,7 @@ class Bundle(PlaneModel):
         self.near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         self.H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))  # <a_i, M^-1 a_j>
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
+        self._known: tuple[_Slopes, ...] = ()  # <a_i, w> at the center of the last proximal step and at its minimizer
         self.planes = Planes(n_params, (self.master, self.near), self._couple)
         if math.isfinite(lower_bound):
             self.planes.insert_flat(lower_bound)
@@ -88,14 +99,33 @@ class Bundle(PlaneModel):
     def minimize(self, tol: float) -> Model:
         planes, top = self.planes, self.planes.top
         self.master.solve(self.H, self._linear, planes.live, tol)
+        planes.age(self.master.alpha[:top], 1)
+        return self.proved()
+
+    def proved(self) -> Model:
+        """What the weights of the last minimization prove."""
+        planes, top = self.planes, self.planes.top
         alpha = self.master.alpha[:top]
-        planes.age(alpha, 1)
         with np.errstate(over="ignore", invalid="ignore"):  # a model whose minimizer is out of reach proves nothing
             z, b = alpha @ planes.A[:top], float(alpha @ planes.b[:top])
             w = self.reg.conjugate_argmax(-z)
             size = float(alpha @ planes.size[:top]) + float(alpha @ planes.norm[:top]) * float(np.linalg.norm(w))
             bound = b - self.reg.conjugate(-z) - ROUNDING * size
         return Model(w, bound if bound < np.inf else -np.inf, size)
+
+    def regularize(self, reg: QuadraticRegularizer) -> None:
+        """Keep the planes and their weights, and take another regularizer."""
+        last, live, self.reg = self.reg, self.planes.live, reg
+        if isinstance(last, L2) and isinstance(reg, L2) and last.center is reg.center and last.weights is reg.weights:
+            self.H *= last.lam / reg.lam
+        else:
+            A = self.planes.A[live]
+            self.H[np.ix_(live, live)] = reg.conjugate_curvature(A, np.zeros(A.shape[1]))
+        if not np.isfinite(self.H).all():
+            raise NonfiniteError(TOO_STEEP)
+        self._linear[live] = self.planes.b[live] + [reg.at_center(a) for a in self.planes.A[live]]
+        for weights in (self.master, self.near):
+            weights.reset(weights.alpha)
 
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t + tau/2 (w - center)' M (w - center)`` where ``reg = 1/2 (w - c)' M (w - c)``.
@@ -106,14 +136,25 @@ class Bundle(PlaneModel):
         shrink = 1.0 / (1.0 + tau)
         origin = self.reg.conjugate_argmax(np.zeros_like(center))  # c
         middle = origin + (1.0 - shrink) * (center - origin)
-        linear = planes.b[:top] + planes.A[:top] @ middle
-        self.near.solve(self.H, np.pad(linear / shrink, (0, planes.capacity - top)), live, tol / shrink)
+        at_center = self._slopes_at(center)
+        at_middle = planes.b + shrink * (self._linear - planes.b) + (1.0 - shrink) * at_center.values
+        self.near.solve(self.H, at_middle / shrink, live, tol / shrink)
         alpha = self.near.alpha[:top]
         planes.age(alpha, 0)
-        z = alpha @ planes.A[:top]
-        w = middle + shrink * (self.reg.conjugate_argmax(-z) - origin)
-        value = self.reg.value(w) + float((planes.A[live] @ w + planes.b[live]).max())
-        return ProximalStep(w, value)
+        w = middle + shrink * (self.reg.conjugate_argmax(-(alpha @ planes.A[:top])) - origin)
+        self._known = ()
+        at_w = self._slopes_at(w)
+        self._known = (at_center, at_w)
+        return ProximalStep(w, self.reg.value(w) + float((at_w.values + planes.b)[live].max()))
+
+    def _slopes_at(self, w: FloatArray) -> _Slopes:
+        """``<a_i, w>`` of every slot, which is known where w is a point of the last proximal step."""
+        for known in self._known:
+            if known.w is w:
+                return known
+        values = np.zeros(self.planes.capacity)
+        values[: self.planes.top] = self.planes.A[: self.planes.top] @ w
+        return _Slopes(w, values)
 
     def lower(self, slots: Array, b: FloatArray) -> None:
         """Lower planes to the offsets ``b``."""
@@ -128,11 +169,14 @@ class Bundle(PlaneModel):
             more = planes.capacity - self._linear.size
             self._linear = np.pad(self._linear, (0, more))
             self.H = np.pad(self.H, (0, more))
+            self._known = tuple(_Slopes(w, np.pad(values, (0, more))) for w, values in self._known)
         top = max(planes.top, slot + 1)
         self._linear[slot] = planes.b[slot] + self.reg.at_center(a)
         with np.errstate(over="ignore", invalid="ignore"):
             row = self.reg.dual_inner(planes.A[:top], a)
         if not np.isfinite(row).all():
-            raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
+            raise NonfiniteError(TOO_STEEP)
+        for known in self._known:
+            known.values[slot] = float(a @ known.w)
         self.H[slot, :top] = row
         self.H[:top, slot] = row

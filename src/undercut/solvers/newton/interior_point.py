@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
@@ -56,13 +56,16 @@ SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assume
 
 @dataclass(frozen=True)
 class InteriorPointState:
+    derived: ClassVar = ("program",)
+
     program: KinkedProgram
     at: Iterate
     residual: FloatArray  # q'(w) + A' g
     solution: FloatArray
     proof: Iterate  # whose slopes prove the bound
     progress: Progress
-    length: float  # of the last step
+    start: float  # J at the start
+    length: float = 1.0  # of the last step
 
 
 @final
@@ -135,6 +138,10 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         return state
 
     @override
+    def restored(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
+        return replace(state, program=KinkedProgram(risk, reg, state.start))
+
+    @override
     def ended(self, state: InteriorPointState) -> Status | None:
         return Status.STALLED if state.length < SHORTEST else None
 
@@ -167,7 +174,7 @@ def _certified(
     progress = replace(last, objective=objective, lower_bound=lower_bound)
     residual = program.gradient(at.x) + program.rows.with_identity(a, g)
     proof = at if proved > last.lower_bound else best.proof
-    return InteriorPointState(program, at, residual, solution, proof, progress, 1.0)
+    return InteriorPointState(program, at, residual, solution, proof, progress, program.first)
 
 
 def _is_dense(state: InteriorPointState) -> bool:

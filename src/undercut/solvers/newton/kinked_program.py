@@ -62,7 +62,7 @@ class KinkedProgram:
     """
 
     def __init__(self, risk: LinearRisk, reg: Regularizer, start: float) -> None:
-        self.reg, self.smooth = reg, _smooth_mean(risk)
+        self.reg, self.smooth, self.first = reg, _smooth_mean(risk), start
         design = risk.design
         assert isinstance(design, WeightedGramDesign)
         self.terms = PenaltyTerms.of(reg, risk.n_params)

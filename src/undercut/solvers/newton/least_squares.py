@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 import numpy as np
 from typing_extensions import override
@@ -32,6 +32,8 @@ Solve: TypeAlias = Callable[[FloatArray], FloatArray]  # from a gradient of J to
 
 @dataclass(frozen=True)
 class LeastSquaresState:
+    derived: ClassVar = ("solve",)
+
     solution: FloatArray
     cut: Cut  # at the solution
     solve: Solve | None  # None: not factored yet
