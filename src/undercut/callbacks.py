@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from undercut._jit.compile import on_compile
 from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, duration, fitted
+from undercut.io.trace_file import TraceFile
+from undercut.solvers.checkpoint import Checkpoint
 from undercut.trace import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["Checkpoint", "LiveProgress", "TraceFile", "describe", "step_parts"]
 
 
 class LiveProgress:

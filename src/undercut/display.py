@@ -29,8 +29,8 @@ Where = Literal["anywhere", "log", "nowhere"]
 _WHERE: ContextVar[Where] = ContextVar("where", default="anywhere")
 APPEAR_AFTER = 1.0  # seconds: shorter jobs show nothing
 EVERY = 5.0  # seconds between plain lines
-BESIDE = 12  # columns that the spinner and the clock take
-BAR_WIDTH = 10
+BESIDE = 10  # columns that the spinner and the clock take
+BAR_WIDTH = 8
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def drawn(share: float) -> str:
     """A bar of text.
 
     >>> drawn(0.5)
-    '━━━━━─────'
+    '━━━━────'
     """
     full = min(BAR_WIDTH, int(BAR_WIDTH * share))
     return "━" * full + "─" * (BAR_WIDTH - full)

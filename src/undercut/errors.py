@@ -25,6 +25,10 @@ class ModelFileError(UndercutError, ValueError):
     """A model file is damaged, of an unknown version, or no model file at all."""
 
 
+class CheckpointError(UndercutError, ValueError):
+    """A checkpoint is damaged, of another version or of another problem, or a run cannot be saved."""
+
+
 class NonfiniteError(UndercutError, ArithmeticError):
     """A risk returned NaN or infinity; the driver turns it into ``Status.NONFINITE``."""
 

@@ -146,6 +146,8 @@ def test_a_start_brings_its_columns(run, tmp_path, cars):
     cars.filter(pl.col("color") != "green").select(reversed(cars.columns)).write_csv(tmp_path / "more.csv")
     assert run("train", tmp_path / "more.csv", *TRAIN, "--start", model, "-o", model).exit_code == 0
     assert load_model(model).table_ == first.table_
+    (tmp_path / "a.svm").write_text("1 4:1\n-1 2:1\n")
+    assert_fails(run("train", tmp_path / "a.svm", "--start", model, "-o", model), 1, "trained on a table")
 
 
 # ---------------------------------------------------------------------------------- models that Python wrote, and ONNX

@@ -31,7 +31,7 @@ def _read(path: Path) -> dict[str, Any]:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} must be a TOML file; got {error}") from error
-    keys = {option.flag().lstrip("-"): option for option in OPTIONS}
+    keys = {option.key(): option for option in OPTIONS}
     values = {FILE: content.pop(FILE)} if FILE in content else {}
     for key, value in content.items():
         option = keys.get(key.replace("_", "-"), keys.get(key))
@@ -55,4 +55,4 @@ def _typed(option: Option, value: Any, path: Path) -> Any:
     except ValueError:
         pass
     kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(option.type, "a text or a number")
-    raise ParameterError(f"{path}: {option.flag().lstrip('-')} must be {kind}; got {value!r}")
+    raise ParameterError(f"{path}: {option.key()} must be {kind}; got {value!r}")

@@ -9,23 +9,53 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
+from undercut.callbacks import describe
 from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.cli.words import BY_PARAMETER
+from undercut.errors import CheckpointError, ModelFileError
 from undercut.estimators import inputs
 from undercut.io import load_model
+from undercut.io.checkpoint import read_header
+from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of no meaning to a reader, or too long
 
 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
-    """Everything a reader may want to know about a model."""
-    model = load_model(path)
-    if isinstance(model, Pipeline):
-        steps = [type(step).__name__ for step in model]
-        rows = [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
-    else:
-        rows = info_rows(model, top)
+    """Everything a reader may want to know about a model or a checkpoint."""
+    try:
+        rows = model_rows(load_model(path), top)
+    except ModelFileError:
+        try:
+            rows = checkpoint_rows(read_header(path))
+        except CheckpointError:
+            rows = []
+        if not rows:
+            raise
     print_report(rows, as_json=as_json)
+
+
+def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
+    """How far the runs of a checkpoint are, and what they minimize."""
+    runs = header["runs"]
+    rows = [Row("model", "Checkpoint"), Row("problems", len(runs))]
+    for name, run in runs.items():
+        last = Progress(run["step"], run["objective"], run["lower_bound"], certificate=run["certificate"])
+        numbers = {key: run[key] for key in ("step", "objective", "lower_bound", "seconds", "solver", "status")}
+        text = f"{describe(last)}  {run['seconds']:.2f} s  {run['solver']}  {run['status'] or 'to be continued'}"
+        rows.append(Row(name or "run", numbers | {"gap": last.gap}, text))
+    problem = next(iter(runs.values()))["problem"] if runs else {}
+    scalars = {key: value for key, value in problem.items() if key.count(".") < 2 and not value.startswith("array")}
+    return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
+
+
+def model_rows(model: Any, top: int) -> list[Row]:
+    """The rows of a model; of a pipeline its steps, and the rows of the last."""
+    if not isinstance(model, Pipeline):
+        return info_rows(model, top)
+    steps = [type(step).__name__ for step in model]
+    return [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
 
 
 def info_rows(model: Any, top: int = 10) -> list[Row]:
@@ -35,7 +65,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         Row("model", type(model).__name__),
         *(Row(name.replace("_", " "), value) for name, value in getattr(model, "training_", {}).items()),
         *certificate_rows(model),
-        *([Row("iterations", model.n_iter_)] if hasattr(model, "n_iter_") else []),
+        *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
@@ -46,9 +76,10 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    """The parameters that a user may have set."""
+    """The parameters that a user may have set, by the names of their options where they have one."""
     params = model.get_params(deep=False)
-    return {name: value for name, value in params.items() if name not in SILENT and value is not None}
+    shown = {name: value for name, value in params.items() if name not in SILENT and value is not None}
+    return {BY_PARAMETER[name].key() if name in BY_PARAMETER else name: value for name, value in shown.items()}
 
 
 def _few(values: list[Any], most: int = 20) -> str:
@@ -78,10 +109,10 @@ def _coefficients(model: Any, top: int) -> list[Row]:
     rows = []
     for label, row, intercept in zip(classes, coef, intercepts, strict=True):
         of = f" of class {label}" if label != "" else ""
-        rows.append(Row(f"intercept{of}", float(intercept)))
-        largest = _largest(row, top)
-        values = {names(int(at)): float(row[at]) for at in largest}
-        rows.append(Row(f"largest coefficients{of}", values, ", ".join(f"{key} {v:.4g}" for key, v in values.items())))
+        values = {names(int(at)): float(row[at]) for at in _largest(row, top)}
+        text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        for what, value, words in (("intercept", float(intercept), ""), ("largest coefficients", values, text)):
+            rows.append(Row(f"{what}{of}", value, words, f"{what}{of}".replace(" ", "_")))
     return rows
 
 

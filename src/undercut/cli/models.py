@@ -125,6 +125,8 @@ def build(given: Given, **settings: Any) -> Any:
     try:
         estimator = kind(**parameters)
         estimator._validate_params()
+        if kind is MultivariateClassifier:
+            estimator._measure()  # ParameterError for an unknown name
     except ValueError as error:
         raise ParameterError(str(error)) from error
     return estimator

@@ -38,6 +38,7 @@ class Row(NamedTuple):
     label: str
     value: Any
     text: str = ""
+    name: str = ""  # in JSON, where it does not follow from the label
 
     @property
     def key(self) -> str:
@@ -46,10 +47,10 @@ class Row(NamedTuple):
         >>> Row("lower bound", 0.5).key
         'lower_bound'
         """
-        return self.label.lower().replace(" ", "_").replace("-", "_")
+        return self.name or self.label.lower().replace(" ", "_").replace("-", "_")
 
 
-def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool = False) -> None:
+def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool = False, quiet: bool = False) -> None:
     """Labels and values in two columns, never cut, or one JSON object; a copy goes to the log file."""
     if as_json:
         text = json.dumps(as_table(rows))
@@ -57,7 +58,8 @@ def print_report(rows: Sequence[Row], *, as_json: bool = False, to_error: bool =
         shown = [row for row in _expanded(rows) if row.value is not None]
         width = max((len(row.label) for row in shown), default=0)
         text = "\n".join(f"{row.label:<{width}}  {row.text or _short(row.value)}".rstrip() for row in shown)
-    typer.echo(text, err=to_error)
+    if not quiet:
+        typer.echo(text, err=to_error)
     for line in text.splitlines():
         LOGGER.info(line, extra={PRINTED: True})
 
@@ -71,7 +73,9 @@ def _expanded(rows: Sequence[Row]) -> Iterator[Row]:
     """The rows in a list; those of a row of rows bear its label."""
     for row in rows:
         if _is_nested(row):
-            yield from (Row(f"{row.label} {part.label}", part.value, part.text) for part in row.value)
+            for part in row.value:
+                label = part.label if part.label.startswith(f"{row.label} ") else f"{row.label} {part.label}"
+                yield Row(label, part.value, part.text)
         else:
             yield row
 

@@ -20,7 +20,7 @@ from undercut.cli.report import Row, fit_rows, print_report
 from undercut.cli.sequences import ROWS, read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
-from undercut.cli.tables import training_table
+from undercut.cli.tables import check_no_table, training_table
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.io import load_model
@@ -51,7 +51,7 @@ def _train(source: Path, file: Path, given: Given) -> int:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
     rows = fit_rows(model, results, given["output"])
-    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status", "steps")}
+    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status")}
     record(model, file, given, samples=n_samples, **facts)
     write_model(model, given["output"])
     if "trace" in given:
@@ -64,8 +64,9 @@ def print_fit(model: Any, rows: list[Row], given: Given) -> None:
     """The report of a training, with the measures on ``--test``."""
     if "test" in given:
         rows = [*rows, Row("test", score_rows(model, given["test"]))]
-    if "quiet" not in given or "json" in given:
-        print_report(rows, as_json="json" in given, to_error=given["output"] == STANDARD)
+    as_json = "json" in given
+    quiet = "quiet" in given and not as_json
+    print_report(rows, as_json=as_json, to_error=given["output"] == STANDARD, quiet=quiet)
 
 
 def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result], int]:
@@ -75,6 +76,8 @@ def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result], int]:
         data, model.table_ = training_table(file, given)
     else:
         given.check_file(ROWS)
+        if "start" in given:
+            check_no_table(load_model(given["start"]), file)
         data = read_rows(file, n_features=given["n_features"])
     fitting = partial(fit, model, data, given)
     return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size

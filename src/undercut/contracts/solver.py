@@ -16,7 +16,9 @@ from undercut.types import FloatArray
 class State(Protocol):
     """What every state carries: the best solution so far and the numbers that describe it.
 
-    A frozen dataclass will do.  The driver keeps the last state only.
+    A frozen dataclass will do.  The driver keeps the last state only.  A checkpoint holds all that it is made of:
+    numbers, arrays, tuples, and classes of the solver's own module or of this library; what it shares with the risk,
+    such as X, is not written.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np
@@ -116,6 +118,13 @@ class Solver(ABC, Generic[S, K, G]):
 
     def finish(self, risk: K, reg: G, state: S) -> S:
         """The state to report once the run is over."""
+        return state
+
+    def restored(self, risk: K, reg: G, state: S) -> S:
+        """A state read from a checkpoint with the parts made again that follow from the problem.
+
+        These are the attributes that a class names in ``derived``: a checkpoint holds ``None`` for them.
+        """
         return state
 
     def remark(self, state: S) -> str:

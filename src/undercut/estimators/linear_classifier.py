@@ -58,7 +58,8 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         For "crammer_singer": what it costs to take class i for class j, in the order of ``classes_``; 1 by default.
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
+    max_steps : limit for each problem; reaching it warns and keeps the certificate.
+    max_seconds : limit for the whole fit, shared by its classes; reaching it warns and keeps the certificate.
     warm_start : bool
         Start from the last fit's coefficients.
     verbose : 0, 1 or 2
@@ -69,6 +70,8 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         repeated exactly.
     callbacks : list of functions or None
         Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+    n_jobs : int or None
+        Classes that are fitted at the same time, on threads; -1 is one per core.
 
     Attributes
     ----------
@@ -79,7 +82,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     certificate_ : "global", or "local" for a non-convex loss: ``gap_`` is then the model gap, and there is no bound
     n_iter_ : steps of the longest run
     result_ : ``Result``, or a list of one per class
-    interrupted_ : whether Ctrl-C ended the fit, which then raises ``KeyboardInterrupt`` and keeps its best solution
+    interrupted_ : whether Ctrl-C or SIGTERM ended the fit, which then raises and keeps its best solution
 
     Examples
     --------
@@ -119,6 +122,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         verbose: int = 0,
         random_state: Any = None,
         callbacks: Callbacks = None,
+        n_jobs: int | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -130,23 +134,25 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         X, y = validated(self, X, y=y, reset=True)
         self.classes_, codes = encode_classes(y)
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
-        start, design = start_coef(last, X.shape[1], self.classes_), trusted_design(X)
+        start = start_coef(last, X.shape[1], self.classes_)
         if joint is not None:
-            return self._fit_jointly(design, codes, weight, start, joint)
+            return self._fit_jointly(trusted_design(X), codes, weight, start, joint)
         minimizer = self._minimizer()
-        fit_one = partial(self._fit_one, design, weight, minimizer)
-        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
+        fit_one = partial(self._fit_one, X, weight, minimizer)
+        runs_each = 1 if self._loss().is_convex or start is not None else 2
+        fits = list(minimizer.each(fit_one, one_against_rest(self.classes_, codes, start), runs_each))
         self.coef_, self.intercept_ = stacked(fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 
-    def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
+    def _fit_one(self, X: Any, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
         """Fit one class against the rest; a non-convex problem from the optimum of the hinge loss."""
         loss, reg, w0 = self._loss(), self._regularizer(), problem.start
+        design = trusted_design(X)  # with memory of its own: other classes may be fitted at the same time
         risk = partial(LinearRisk, design, problem.target, sample_weight=weight, fit_intercept=self.fit_intercept)
         if w0 is None and not loss.is_convex:
-            w0 = minimizer(risk(Hinge()), reg, title=problem.title, solver="auto").w
+            w0 = minimizer(risk(Hinge()), reg, problem=problem, solver="auto").w
         own = risk(loss)
-        return Fit.of(own, minimizer(own, reg, w0, title=problem.title))
+        return Fit.of(own, minimizer(own, reg, w0, problem=problem))
 
     def _regularizer(self) -> Regularizer:
         return penalties.regularizer(self.penalty, self.lam, self.l1_ratio)

@@ -67,12 +67,12 @@ class OnlineModel(LinearModel, CertifiedEstimator):
     def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
         """What makes the passes of one fit, all problems in the same order."""
         solver, stop = self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs)
-        return Minimizer(solver, stop, self.verbose, FINE, self._watchers())
+        return Minimizer(solver, stop, self.verbose, FINE, self._watchers(), getattr(self, "n_jobs", None))
 
-    def _fit_passes(self, design: Matrix, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
+    def _fit_passes(self, X: Any, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
         """Passes over one problem; the best iterate by exact objective is the fit."""
-        risk = LinearRisk(design, problem.target, self._loss(), sample_weight=weight)
-        result = minimizer(risk, L2(self.lam), problem.start, title=problem.title)
+        risk = LinearRisk(self._design(X), problem.target, self._loss(), sample_weight=weight)
+        result = minimizer(risk, L2(self.lam), problem.start, problem=problem)
         return self._split(result.w, result)
 
     def _split(self, w: FloatArray, result: Any = None) -> Fit:

@@ -60,7 +60,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         weight = optional_weight(sample_weight, X)
         minimizer = self._minimizer()
         problem = Problem(y, self._start(last, X.shape[1]), "")
-        self.coef_, self.intercept_, result = self._fit_passes(self._design(X), weight, minimizer, problem)
+        self.coef_, self.intercept_, result = self._fit_passes(X, weight, minimizer, problem)
         return self._conclude(minimizer, [result])
 
     @_fit_context(prefer_skip_nested_validation=True)

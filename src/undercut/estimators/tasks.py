@@ -7,6 +7,7 @@ are not given the data or a fitted estimator: a step of a solver holds neither.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from undercut.trace import Callback, Progress
@@ -25,9 +26,12 @@ def begin_task(model: Any) -> list[Callback]:
         return []
     task = model._init_callback_context(max_subtasks=None).call_on_fit_task_begin(estimator=model)
 
+    turn = Lock()  # problems that are solved at the same time number their steps together
+
     def tell(progress: Progress) -> bool:
-        step = task.subcontext(task_name="step").call_on_fit_task_begin(estimator=model)
-        return bool(step.call_on_fit_task_end(estimator=model))
+        with turn:
+            step = task.subcontext(task_name="step").call_on_fit_task_begin(estimator=model)
+            return bool(step.call_on_fit_task_end(estimator=model))
 
     return [tell]
 

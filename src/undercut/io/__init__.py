@@ -5,6 +5,7 @@ from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.io.tables import TableColumns, TableData, load_table
+from undercut.io.trace_file import TraceFile
 
 __all__ = [
     "ConllData",
@@ -12,6 +13,7 @@ __all__ = [
     "SvmlightData",
     "TableColumns",
     "TableData",
+    "TraceFile",
     "as_conll",
     "iter_svmlight",
     "load_conll",

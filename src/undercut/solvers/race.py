@@ -126,6 +126,15 @@ class Race(Solver[RaceState, Risk, Regularizer]):
         return _next_turn(moved) if self._is_over(moved) else moved
 
     @override
+    def restored(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
+        def restored(runner: Runner) -> Runner:
+            if runner.state is None:
+                return runner
+            return replace(runner, state=runner.solver.restored(risk, reg, runner.state))
+
+        return replace(state, runners=tuple(restored(runner) for runner in state.runners))
+
+    @override
     def ended(self, state: RaceState) -> Status | None:
         return None if any(runner.status is None for runner in state.runners) else state.runners[state.at].status
 
