@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabet
 from sklearn.preprocessing import scale
 
 from undercut import LinearClassifier, load_model
-from undercut.trace import read_trace
+from undercut.trace import read_trace, read_traces
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def test_train_writes_a_trace_that_trace_reads_and_plots(cancer, undercut, tmp_p
     assert (tmp_path / "run.png").stat().st_size > 1000
 
 
-def test_several_classes_get_a_trace_each(undercut, tmp_path):
+def test_several_classes_share_a_trace(undercut, tmp_path):
     X, y = load_iris(return_X_y=True)
     dump_svmlight_file(X, y, str(tmp_path / "iris.svm"), zero_based=False)
     code, _, _ = undercut("train", tmp_path / "iris.svm", "-o", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
     assert code == 0
-    assert all(read_trace(tmp_path / f"run-{label}.jsonl") for label in (0, 1, 2))
+    assert list(read_traces(tmp_path / "run.jsonl")) == ["class 0", "class 1", "class 2"]
 
 
 def test_predict_and_evaluate_agree(cancer, model, undercut, tmp_path):

@@ -9,7 +9,7 @@ from sklearn.preprocessing import scale
 from undercut import TransductiveClassifier, load_model
 from undercut.io import load_svmlight
 from undercut.solvers import driver
-from undercut.trace import read_trace
+from undercut.trace import read_trace, read_traces
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_several_classes_learn_from_unlabelled_samples(undercut, tmp_path):
                           tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl", "--max-seconds", 20)  # fmt: skip
     assert code == 0
     assert load_model(tmp_path / "m.uc").classes_.tolist() == [5, 6, 7]
-    assert {row.certificate for row in read_trace(tmp_path / "run-6.jsonl")} == {"local"}
+    assert {row.certificate for row in read_traces(tmp_path / "run.jsonl")["class 1"]} == {"local"}
 
 
 def test_a_fit_goes_on_from_a_saved_one(files, undercut):

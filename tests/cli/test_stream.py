@@ -122,7 +122,6 @@ def test_start_refuses_a_batch_model(cancer, undercut, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--trace", "t.jsonl"], 2, "--trace is not for --online"),
         (["--max-seconds", "3"], 2, "--max-seconds is not for --online"),
         (["--class-weight", "balanced"], 2, "--class-weight needs all the data and is not for --online: give pairs"),
         (["--solver", "newton"], 2, "solver"),

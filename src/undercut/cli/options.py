@@ -54,6 +54,8 @@ OPTIONS = [
     Option("solver", MODEL, "auto, {solvers}; with --kernel {kernel_solvers}; with --online {online_solvers}",
            usual="auto, with --online optimistic_proximal", sets="solver", online=True),
     Option("start", MODEL, "Continue from this model", type=Path, online=True),
+    Option("resume", MODEL, "Go on with the run of this checkpoint, as if it had not stopped", type=Path,
+           excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
            usual="1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu", sets="lam", online=True,
@@ -92,11 +94,16 @@ OPTIONS = [
 
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
-    Option("max_seconds", STOPPING, "Limit for each problem", type=float, sets="max_seconds"),
+    Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
+    Option("jobs", STOPPING, "Classes fitted at the same time; -1: one per core", type=int, usual="1", sets="n_jobs"),
 
     Option("output", OUTPUT, "Where to write the model, - for standard output", type=Path, flags=("--output", "-o"),
            default=Path("model.uc"), online=True),
-    Option("trace", OUTPUT, "Write one JSON line per step to this file", type=Path),
+    Option("trace", OUTPUT, "Write one JSON line per step to this file, at once", type=Path, online=True),
+    Option("checkpoint", OUTPUT, "Keep the state of the run in this file, so that it can be resumed", type=Path,
+           online=True),
+    Option("every", OUTPUT, "Seconds from one checkpoint to the next", type=float, default=60.0,
+           needs={"checkpoint": (), "resume": ()}, online=True),
     Option("json", OUTPUT, "Print the report as JSON", type=bool, flags=("--json",), online=True),
     Option("quiet", OUTPUT, "Print nothing but errors", type=bool, flags=("--quiet", "-q"), online=True),
     Option("log_file", OUTPUT, "Append progress and report to this file", type=Path, online=True),

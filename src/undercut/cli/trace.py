@@ -10,16 +10,17 @@ from undercut.cli.report import Row, print_report
 from undercut.cli.standard import input_file
 from undercut.errors import DataError
 from undercut.plotting import plot_convergence
-from undercut.trace import Progress, read_trace
+from undercut.trace import Progress, read_traces
 
 
 def summarize(files: list[Path], plot: Path | None, *, as_json: bool = False) -> None:
     """The last line of every trace, and a plot where one is wanted."""
     with ExitStack() as stack:
-        runs = {str(file): read_trace(stack.enter_context(input_file(file))) for file in files}
-    for name, trace in runs.items():
-        if not trace:
-            raise DataError(f"{name} holds no row of a trace")
+        traces = {str(file): read_traces(stack.enter_context(input_file(file))) for file in files}
+    runs = {_named(file, problem): trace for file, found in traces.items() for problem, trace in found.items()}
+    for file, found in traces.items():
+        if not any(found.values()):
+            raise DataError(f"{file} holds no row of a trace")
     if plot is not None:
         try:
             plot_convergence(runs, plot)
@@ -30,6 +31,10 @@ def summarize(files: list[Path], plot: Path | None, *, as_json: bool = False) ->
     if as_json:
         rows = [Row("runs", {row.label.rstrip(":"): row.value for row in rows})]
     print_report([*rows, Row("plot", plot)] if plot else rows, as_json=as_json)
+
+
+def _named(file: str, problem: str) -> str:
+    return f"{file} {problem}".rstrip()
 
 
 def _numbers(last: Progress) -> dict[str, object]:

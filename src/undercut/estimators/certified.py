@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,7 +53,6 @@ class Minimizer:
         self.fine = fine  # statuses that need no warning
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
-        self._names: Counter[str] = Counter()
         self._share_among(1)
 
     def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
@@ -82,7 +80,7 @@ class Minimizer:
         solver: Any = None,
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
-        name = self._name(problem.name)
+        name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
@@ -100,12 +98,6 @@ class Minimizer:
         """The fit is over."""
         for session in self._sessions:
             session.close()
-
-    def _name(self, name: str) -> str:
-        """That of a run: a problem with several runs gets numbers."""
-        self._names[name] += 1
-        number = self._names[name]
-        return name if number == 1 else f"{name} ({number})".strip()
 
     def _stop(self, name: str) -> Stop:
         """The rule for the next run: with its share of the time, beside what it had before it was resumed."""
@@ -268,11 +260,11 @@ def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:
         f"{about}{result.message}; objective {result.objective:.6g}, {last.bound_name} {result.lower_bound:.6g}, "
         f"{last.gap_name} {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=_frames_inside(),
+        stacklevel=frames_inside(),
     )
 
 
-def _frames_inside() -> int:
+def frames_inside() -> int:
     """How many frames up the user's own code is, where a warning belongs."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("undercut", "sklearn"):

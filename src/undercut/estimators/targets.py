@@ -22,6 +22,10 @@ class Problem(NamedTuple):
     title: str = ""  # what a display says
     name: str = ""  # what a trace and a checkpoint say
 
+    def start_of(self) -> Problem:
+        """The problem whose solution is a start for this one."""
+        return self._replace(name=f"start of {self.name}" if self.name else "start")
+
 
 def encode_classes(y: Array) -> tuple[Array, Array]:
     """The different labels in increasing order, and the code 0 ... K-1 of each sample's.

@@ -125,7 +125,7 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         own = None if weight is None else weight[labelled]
         if w0 is None:
             supervised = LinearRisk(design.take(labelled), target[labelled], Hinge(), own, self.fit_intercept)
-            w0 = minimizer(supervised, L2(self.lam), problem=problem, solver="auto").w
+            w0 = minimizer(supervised, L2(self.lam), problem=problem.start_of(), solver="auto").w
         mean: float | None = None
         if self.balance == "labelled":
             mean = float(np.average(target[labelled], weights=own))

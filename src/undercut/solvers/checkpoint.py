@@ -30,8 +30,8 @@ class Checkpoint:
     """A callback that keeps a file from which a run can go on, of a fit with several problems too.
 
     The file is written before the first step, every ``every`` seconds and at the end, in one piece: whatever ends the
-    process, the file is as it was at most ``every`` seconds and a step before.  With ``resume`` a fit goes on from the
-    file if there is one; ``minimize(..., resume=path)`` insists on it.
+    process, the file is as it was at most ``every`` seconds and a step before.  With ``resume=True`` a fit goes on from
+    the file if there is one, with ``resume=other`` from another file, which must be there.
 
     >>> import tempfile
     >>> from undercut import Hinge, L2, LinearRisk, Stop, minimize
@@ -48,7 +48,9 @@ class Checkpoint:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | PathLike[str], every: float = 60.0, *, resume: bool = False) -> None:
+    def __init__(
+        self, path: str | PathLike[str], every: float = 60.0, *, resume: bool | str | PathLike[str] = False
+    ) -> None:
         require(every >= 0.0, "`every` must be a non-negative number of seconds", every)
         self.path, self.every, self.resume = Path(path), every, resume
 
@@ -57,7 +59,10 @@ class Checkpoint:
 
     def session(self) -> CheckpointSession:
         """What keeps the file during one fit."""
-        runs = load_runs(self.path) if self.resume and self.path.exists() else None
+        if isinstance(self.resume, bool):
+            runs = load_runs(self.path) if self.resume and self.path.exists() else None
+        else:
+            runs = load_runs(self.resume)
         return CheckpointSession(self.path, self.every, runs)
 
     def __repr__(self) -> str:
