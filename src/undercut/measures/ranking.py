@@ -192,7 +192,7 @@ class RocArea(Measure):
     @override
     def cutoff(self, ranked: Ranked) -> float:
         """Where the ROC curve is farthest above the diagonal, that is where the balanced error is least."""
-        n_positive = ranked.positives.size
+        n_positive, n_negative = ranked.sizes
         scores = np.concatenate([ranked.positives, ranked.negatives])
         height = np.concatenate([np.full(n_positive, 1.0 / n_positive), np.full(n_negative, -1.0 / n_negative)])
         order = np.argsort(-scores, kind="stable")
