@@ -11,7 +11,9 @@ from undercut import __version__
 from undercut.cli.given import Given
 from undercut.cli.option import Option
 
-UNRECORDED = ("config", "json", "quiet", "log_file")  # how the run was watched, and where options were read
+UNRECORDED = (  # how the run was watched and saved, and where options were read
+    "config", "json", "quiet", "log_file", "trace", "checkpoint", "every", "resume", "jobs",
+)  # fmt: skip
 
 
 def command_of(file: Path, given: Given) -> str:

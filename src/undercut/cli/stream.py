@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,19 @@ from undercut.cli.given import Given
 from undercut.cli.models import build
 from undercut.cli.options import OPTIONS, named
 from undercut.cli.record import record
+from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
 from undercut.cli.standard import STANDARD, write_model
+from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
 from undercut.display import Display, Part
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, lam_from_C
 from undercut.estimators.targets import positive_codes
+from undercut.interrupts import EXIT_CODE, graceful, requested
 from undercut.io import iter_svmlight, load_model
 from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.trace_file import TraceFile
+from undercut.trace import Progress, row_as_json
 from undercut.types import Array, FloatArray
 
 
@@ -33,41 +40,63 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
     if given["class_weight"] == "balanced":
         remedy = "give pairs such as 1:5,-1:1"
         raise named("class_weight").refusal("needs all the data and is not for --online", "balanced", remedy)
-    model = _resumed(given) if "start" in given else build(given)
+    model = _continued(given) if "start" in given else build(given)
     if "C" in given:
         model.lam = lam_from_C(given["C"], _n_samples(file))
     if file == STANDARD and given["passes"] > 1:
         raise ParameterError(f"--passes must be 1 where standard input is read; got {given['passes']}: name a file")
-    stream = _Stream(model, file, given)
-    try:
-        stream.learn()
-    except KeyboardInterrupt:
-        if not hasattr(model, "coef_"):
-            raise
-        stream.save()
+    if "resume" in given:
+        model, position = load_stream(given["resume"], model, file)
+        stream = _Stream(model, file, given, position)
+    else:
+        stream = _Stream(model, file, given)
+    with graceful() as signals:
+        try:
+            stream.run()
+        except KeyboardInterrupt:
+            if signals.number is not None or not hasattr(model, "coef_"):
+                raise
+            stream.save()
+            signals.number = SIGINT
+    if signals.number is not None:
         stopped = f"what was learned from {model.n_samples_seen_} samples is in {given['output']}"
-        return model, [Row("stopped", True, stopped), *stream.rows()], 130
+        return model, [Row("stopped", True, stopped), *stream.rows()], EXIT_CODE + signals.number
     return model, stream.rows(), 0
 
 
 class _Stream:
     """The passes over a file, and the loss of each sample before the model learned from it."""
 
-    def __init__(self, model: Any, file: Path, given: Given) -> None:
+    def __init__(self, model: Any, file: Path, given: Given, at: Position | None = None) -> None:
         self.model, self.file, self.given = model, file, given
         self.classifies = isinstance(model, OnlineClassifier)
-        self.seen_before = getattr(model, "n_samples_seen_", 0)
-        self.loss = self.n_counted = 0.0
+        at = at or Position(1, 0.0, 0.0, getattr(model, "n_samples_seen_", 0), 0.0)
+        self.first, self.loss, self.n_counted, self.seen_before, seconds = at
         self.share: float | None = None  # of the file that is read
+        self._began = time.perf_counter() - seconds
+        self._checkpoint = StreamCheckpoint(given["checkpoint"] or given["resume"], given["every"], file)
 
-    def learn(self) -> None:
-        """Learn from every chunk of every pass, and save the model after each pass."""
+    def run(self) -> None:
+        """Learn with a trace and checkpoints."""
+        given = self.given
+        self._checkpoint.claim(resumed="resume" in given)
+        trace = TraceFile(given["trace"], about(self.file, given)).session() if "trace" in given else None
+        if trace is not None:
+            trace.begin({"objective": "mean loss of samples before the model learned from them"})
+        try:
+            self.learn(lambda progress: None if trace is None else trace.write(row_as_json(progress)))
+        finally:
+            if trace is not None:
+                trace.close()
+
+    def learn(self, tell: Callable[[Progress], None]) -> None:
+        """Learn from every chunk of every pass, and save the model after each pass; ends early after a signal."""
         given, model = self.given, self.model
         options = {"classes": _parse_classes(given["classes"])} if self.classifies and "classes" in given else {}
         n_passes = given["passes"]
         weights = None if given["weights"] is None else read_weights(given["weights"], _n_samples(self.file))
         with Display() as display, watch_reading(self._read):
-            for number in range(1, n_passes + 1):
+            for number in range(self.first, n_passes + 1):
                 display.title = f"pass {number} of {n_passes}"
                 for X, y in self._chunks(skip=getattr(model, "stream_position_", 0)):
                     chunk = labels(y) if self.classifies else y
@@ -77,8 +106,27 @@ class _Stream:
                     model.partial_fit(X, chunk, sample_weight=weight, **options)
                     model.stream_position_ += y.size
                     display.show(self._parts(), self.share)
+                    tell(self._progress(number))
+                    self._checkpoint.offer(model, self._position(number))
+                    if requested() is not None:
+                        self.save()
+                        self._checkpoint.save(model, self._position(number), ended=False)
+                        return
                 model.stream_position_ = 0
                 self.save()
+            self._checkpoint.save(model, self._position(n_passes + 1), ended=True)
+
+    def _position(self, number: int) -> Position:
+        seconds = time.perf_counter() - self._began
+        return Position(number, self.loss, self.n_counted, self.seen_before, seconds)
+
+    def _progress(self, number: int) -> Progress:
+        """A row of the trace: a chunk is a step."""
+        seen, seconds = self.model.n_samples_seen_ - self.seen_before, time.perf_counter() - self._began
+        return Progress(
+            int(seen), self.mean_loss, n_passes=float(number), seconds=seconds, certificate="none",
+            solver=str(self.model.solver),
+        )  # fmt: skip
 
     def save(self) -> None:
         """Write the model, with the record of its training."""
@@ -139,7 +187,7 @@ def _n_samples(file: Path) -> int:
         return sum(1 for line in stream if line.split(b"#")[0].strip())
 
 
-def _resumed(given: Given) -> Any:
+def _continued(given: Given) -> Any:
     """The model of ``--start``, whose settings must be those that are wanted now."""
     model, start = load_model(given["start"]), given["start"]
     if not isinstance(model, OnlineClassifier | OnlineRegressor) or not hasattr(model, "_games"):

@@ -48,7 +48,7 @@ def write_checkpoint(path: str | Path, content: Content) -> None:
     (3, array([1., 1.]))
     """
     header = json.dumps(content.header)
-    kept = {"format": str(FORMAT), "undercut": _version(), "header": header, "checksum": _checksum(header, content)}
+    kept = {"checkpoint": str(FORMAT), "undercut": _version(), "header": header, "checksum": _checksum(header, content)}
     replace_file(path, save(content.arrays, metadata=kept), "checkpoint")
 
 
@@ -75,6 +75,15 @@ def read_header(path: str | Path) -> dict[str, Any]:
     return header
 
 
+def is_checkpoint(path: str | Path) -> bool:
+    """Whether a file says that it is a checkpoint, of whatever version."""
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            return "checkpoint" in (file.metadata() or {})
+    except (*DAMAGE, OSError):
+        return False
+
+
 def _metadata(path: str | Path) -> dict[str, str]:
     """What is written beside the arrays by this version of the library."""
     if not os.path.isfile(path):
@@ -82,7 +91,7 @@ def _metadata(path: str | Path) -> dict[str, str]:
     try:
         with safe_open(str(path), framework="numpy") as file:
             kept = dict(file.metadata() or {})
-        wrote = int(kept["format"]), kept["undercut"]
+        wrote = int(kept["checkpoint"]), kept["undercut"]
     except DAMAGE as error:
         raise _damaged(path, error) from error
     if wrote != (FORMAT, _version()):

@@ -72,20 +72,11 @@ class TraceSession:
     def __del__(self) -> None:  # of a fit that an error ended
         self._file.close()
 
-    def begin(self, run: Run) -> None:
+    def begin(self, about: Mapping[str, Any]) -> None:
         """Write the first line, unless it is there."""
-        if self._has_begun:
-            return
-        self._has_begun = True
-        about = {
-            "undercut": str(importlib.import_module("undercut").__version__),
-            "risk": type(run.risk).__name__,
-            "n_params": run.risk.n_params,
-            "regularizer": _short(run.reg),
-            "solver": _short(run.solver),
-            "stop": _short(run.stop),
-        }
-        self.write(about | self._about)
+        if not self._has_begun:
+            self._has_begun = True
+            self.write({"undercut": str(importlib.import_module("undercut").__version__), **about, **self._about})
 
     def write(self, line: dict[str, Any]) -> None:
         """One line, on the disk at once; a full disk ends the trace, not the run."""
@@ -114,7 +105,9 @@ class TracePart:
 
     def started(self, run: Run) -> None:
         """The first line, and the steps of a run that is resumed."""
-        self._session.begin(run)
+        parts = {"regularizer": run.reg, "solver": run.solver, "stop": run.stop}
+        about = {"risk": type(run.risk).__name__, "n_params": run.risk.n_params}
+        self._session.begin(about | {name: _short(part) for name, part in parts.items()})
         for progress in run.trace:
             self(progress)
 

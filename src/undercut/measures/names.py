@@ -30,7 +30,5 @@ def measure_named(name: str) -> Measure:
     for pattern, make in PATTERNS.items():
         if found := re.fullmatch(pattern, name):
             return make(*found.groups())
-    known = ", ".join(map(repr, EXAMPLES))
-    raise ParameterError(
-        f"`measure` must be a Measure or a name such as {known}; got {name!r}{nearest(name, EXAMPLES)}"
-    )
+    rule = f"`measure` must be a Measure or a name such as {', '.join(map(repr, EXAMPLES))}"
+    raise ParameterError(f"{rule}; got {name!r}{nearest(name, EXAMPLES)}")
