@@ -18,16 +18,58 @@ from undercut.estimators.linear_model import LinearModel, Start, Task, start_coe
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
-from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
+from undercut.risks import (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    NdcgRisk,
+    OrdinalRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
+from undercut.risks.ranking.gains import half_gain
 from undercut.risks.ranking.queries import Queries, non_negative
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
-MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
+MakeRisk = Callable[..., ScoreRisk]  # from X, y and qid
 
-RISKS: dict[str, MakeRisk] = {"pairwise": PairwiseRisk, "mrr": ReciprocalRankRisk, "ordinal": OrdinalRisk}
-RISKS_AT: dict[str, Callable[..., ScoreRisk]] = {"ndcg": NdcgRisk, "precision": PrecisionAtRisk}
+
+def _relevant(y: Any) -> FloatArray:
+    """1 for every relevant document."""
+    return (non_negative(y, len(y)) > 0.0).astype(np.float64)
+
+
+def _reciprocal_rank(X: Any, y: Any, qid: Any, **weights: Any) -> ScoreRisk:
+    return ListwiseRisk(X, _relevant(y), qid, **weights)
+
+
+def _precision(X: Any, y: Any, qid: Any, k: int, **weights: Any) -> ScoreRisk:
+    return PairwiseRisk(X, _relevant(y), qid, **weights)
+
+
+def _ndcg(X: Any, y: Any, qid: Any, k: int, **weights: Any) -> ScoreRisk:
+    return ListwiseRisk(X, y, qid, **weights)
+
+
+RISKS: dict[str, MakeRisk] = {
+    "pairwise": PairwiseRisk,
+    "weighted_pairwise": WeightedPairwiseRisk,
+    "softmax": ListwiseRisk,
+    "xendcg": partial(ListwiseRisk, gain=half_gain),
+    "map": AveragePrecisionRisk,
+    "mrr": _reciprocal_rank,
+    "ordinal": OrdinalRisk,
+    "structured_mrr": ReciprocalRankRisk,
+}
+RISKS_AT: dict[str, MakeRisk] = {
+    "ndcg": _ndcg,
+    "precision": _precision,
+    "structured_ndcg": NdcgRisk,
+    "structured_precision": PrecisionAtRisk,
+}
 ANY_SIGN = ("pairwise", "ordinal")  # losses that know only the order of the relevances
 SCORE_PLACES = 10
 
@@ -35,7 +77,7 @@ SCORE_PLACES = 10
 def named_risk(loss: str) -> MakeRisk:
     """The risk that a name stands for.
 
-    >>> named_risk("ndcg@5").keywords
+    >>> named_risk("structured_ndcg@5").keywords
     {'k': 5}
     """
     measure, _, places = loss.partition("@")
@@ -54,9 +96,13 @@ class Ranker(LinearModel, CertifiedEstimator):
 
     Parameters
     ----------
-    loss : "pairwise", "ndcg@10", "precision@10", "mrr", "ordinal", or a function
-        The risk: ``PairwiseRisk``, ``NdcgRisk``, ``PrecisionAtRisk`` (the last two with any number of places),
-        ``ReciprocalRankRisk`` or ``OrdinalRisk``.  A function makes one from X, y and qid, for instance
+    loss : str or function
+        What is minimized.  For each measure the convex risk that learns it best: "ndcg@10" and "softmax" the softmax
+        cross-entropy of the relevances, "mrr" that of the relevant documents, "precision@10" pairs of relevant and
+        irrelevant ones, "map" the pairs that the worst ranking inverts.  Then "pairwise" (all pairs of different
+        grades), "weighted_pairwise" (by what their exchange costs), "xendcg", "ordinal".  The structured hinges
+        "structured_ndcg@10", "structured_precision@10" and "structured_mrr" bound the measure from above, and suit
+        short queries only.  A function makes a risk from X, y and qid, for instance
         ``functools.partial(NdcgRisk, k=5, gain=my_gain)``.
     lam, solver, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
         As in ``LinearClassifier``.
