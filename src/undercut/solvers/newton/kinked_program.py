@@ -76,7 +76,7 @@ class KinkedProgram:
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
 
-    @property
+    @cached_property
     def squares(self) -> FloatArray:
         """The diagonal of q'' of the parameters."""
         return self.curvature.diagonal()[: self.rows.d]
