@@ -48,7 +48,7 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     may_stall: ClassVar[bool] = False  # the solvers are watched one by one
 
     candidates: tuple[Solver[Any, Any, Any], ...]
-    patience: int = 30  # steps within which the gap must be halved; the last solver has no limit
+    patience: int = 60  # steps within which the gap must be halved; the last solver has no limit
 
     def __post_init__(self) -> None:
         require(len(self.candidates) >= 1, "`candidates` must name at least one solver", self.candidates)
