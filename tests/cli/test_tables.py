@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -129,6 +130,14 @@ def test_other_models_learn_from_tables_too(run, tmp_path, cars):
     assert run("train", file, *options, "-o", model).exit_code in (0, 3)
 
 
+def test_a_model_of_a_table_may_be_tested_on_another(run, tmp_path, cars):
+    file = tmp_path / "cars.csv"
+    cars.select(reversed(cars.columns)).write_parquet(tmp_path / "other.parquet")
+    done = run("train", file, *TRAIN, "--test", tmp_path / "other.parquet", "--json", "-o", tmp_path / "m.uc")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["test"]["accuracy"] > 0.9
+
+
 def test_a_table_can_be_streamed_and_goes_on_from_its_model(run, tmp_path, cars):
     file, model = tmp_path / "cars.csv", tmp_path / "m.uc"
     options = ["--target", "sold", "--ignore", "id,day", "--online", "--chunk-rows", "50"]
@@ -146,6 +155,8 @@ def test_a_start_brings_its_columns(run, tmp_path, cars):
     cars.filter(pl.col("color") != "green").select(reversed(cars.columns)).write_csv(tmp_path / "more.csv")
     assert run("train", tmp_path / "more.csv", *TRAIN, "--start", model, "-o", model).exit_code == 0
     assert load_model(model).table_ == first.table_
+    (tmp_path / "a.svm").write_text("1 4:1\n-1 2:1\n")
+    assert_fails(run("train", tmp_path / "a.svm", "--start", model, "-o", model), 1, "trained on a table")
 
 
 # ---------------------------------------------------------------------------------- models that Python wrote, and ONNX
@@ -167,6 +178,8 @@ def test_a_pipeline_predicts_a_table_and_shows_its_steps(run, tmp_path, cars):
     assert done.stdout.split() == model.predict(cars).tolist()
     assert "ColumnTransformer, LinearClassifier" in run("info", tmp_path / "m.uc").stdout
     assert_fails(run("evaluate", tmp_path / "m.uc", tmp_path / "cars.csv"), 1, "the model is a pipeline")
+    save_model(make_pipeline(CountVectorizer(), LinearClassifier()).fit(["ham", "spam"], [0, 1]), tmp_path / "m.uc")
+    assert_fails(run("predict", tmp_path / "m.uc", tmp_path / "cars.csv"), 1, "takes no rows of numbers")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

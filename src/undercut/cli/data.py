@@ -53,6 +53,14 @@ def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = 
     return read_rows(path, labelled=labelled)
 
 
+def read_fitting(
+    model: Any, path: Path, n_features: int, *, strict: bool = False, labelled: bool = True
+) -> SvmlightData:
+    """The rows of a file with the features of a model, or of the data that it is to be fitted to."""
+    data = read_like(model, path, strict=strict, labelled=labelled)
+    return data if is_table(path) else data._replace(X=fitting(data.X, n_features, path, strict=strict))
+
+
 def _begins_with_a_feature(path: Path) -> bool:
     first = first_line(path).split()
     return bool(first) and ":" in first[0]

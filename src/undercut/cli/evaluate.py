@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from undercut.cli.data import fitting, read_like
+from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
 from undercut.cli.report import Row, certificate_rows, print_report
@@ -18,7 +18,6 @@ from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
 from undercut.estimators import SequenceLabeler
 from undercut.io import load_model
-from undercut.io.frames import is_table
 from undercut.io.svmlight import SvmlightData
 
 
@@ -85,10 +84,9 @@ def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled:
     Given.read({"folds": folds}).check_file(ROWS)
     if labelled and isinstance(fitted, Pipeline):
         raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
-    data = read_like(fitted, file, strict=strict, labelled=labelled)
-    if is_table(file):
-        return data
-    return data._replace(X=fitting(data.X, fitted.n_features_in_, file, strict=strict))
+    if not hasattr(fitted, "n_features_in_"):
+        raise DataError("the model is a pipeline that takes no rows of numbers: use it in Python, with load_model")
+    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled)
 
 
 def _write(lines: str, output: Path | None) -> None:

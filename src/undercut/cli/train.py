@@ -23,7 +23,7 @@ from undercut.cli.report import Row, fit_rows, print_report
 from undercut.cli.sequences import ROWS, read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
-from undercut.cli.tables import training_table
+from undercut.cli.tables import check_no_table, training_table
 from undercut.cli.valid import early_stopping
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
@@ -93,6 +93,8 @@ def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
         data, model.table_ = training_table(file, given)
     else:
         given.check_file(ROWS)
+        if "start" in given:
+            check_no_table(load_model(given["start"]), file)
         data = read_rows(file, n_features=given["n_features"])
     model.callbacks = [*(model.callbacks or ()), *early_stopping(model, data, given)]
     fitting = partial(fit, model, data, given)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import fitting, read_like
+from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
@@ -20,7 +20,6 @@ from undercut.cli.report import labels
 from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker
 from undercut.estimators.ranker import named_risk
-from undercut.io.frames import is_table
 from undercut.io.svmlight import SvmlightData
 from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.types import Array, FloatArray
@@ -34,15 +33,9 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            other = _read(model, given["valid"], data.X.shape[1])
+            other = read_fitting(model, given["valid"], data.X.shape[1])
             return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
-
-
-def _read(model: Any, path: Path, n_features: int) -> SvmlightData:
-    """Samples with the features of the training data."""
-    other = read_like(model, path)
-    return other if is_table(path) else other._replace(X=fitting(other.X, n_features, path))
 
 
 class BestPass:
@@ -55,7 +48,7 @@ class BestPass:
 
     def is_over(self, model: Any) -> bool:
         """Look at the model after a pass; whether the risk has not fallen for too many passes."""
-        data = _read(model, self._path, model.n_features_in_)
+        data = read_fitting(model, self._path, model.n_features_in_)
         risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
         self._waited += 1
         if risk < self._risk:
