@@ -15,7 +15,6 @@ from undercut.contracts import (
     Design,
     LineRisk,
     MinorizedRisk,
-    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
@@ -42,7 +41,7 @@ from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 
-WIDE = 0.1  # features per sample
+MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
@@ -121,27 +120,29 @@ TABLE = (
     ),
     Row(
         "several classes, margin loss, large sparse X",
-        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide_dual(risk, reg),
+        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_large_and_sparse(risk) and _has_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        "kinked loss, large sparse X with many features",
-        lambda risk, reg: _has_kinks(risk) and _is_wide_dual(risk, reg),
+        f"large sparse X with more than {MANY_FEATURES} features, loss with a known conjugate",
+        lambda risk, reg: isinstance(risk, LinearRisk) and _is_wide(risk) and _has_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "dual coordinate descent never multiplies by planes; the bundle is faster where lambda is large",
-    ),
-    Row(
-        "kinked loss, large sparse X",
-        lambda risk, reg: _has_kinks(risk) and _is_large_and_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
-        lambda risk: Race(candidates=(LineSearchBundle(), DualCoordinate())),
-        "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
+        "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
     ),
     Row(
         f"the risk is smooth and has at most {NEWTON_PARAMS} parameters",
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        f"several classes, smooth loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: (
+            isinstance(risk, MulticlassRisk) and _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg)
+        ),
+        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+        "products with a sparse X are cheaper than those with planes",
     ),
     Row(
         "the risk is smooth and has Hessian products",
@@ -192,10 +193,6 @@ def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
     return True
 
 
-def _has_kinks(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
-
-
 def _features(risk: Risk) -> Design:
     """X itself, which several classes share."""
     return risk.features if isinstance(risk, MulticlassRisk) else cast(LinearRisk, risk).design
@@ -209,12 +206,13 @@ def _is_large_and_sparse(risk: Risk) -> bool:
     return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
 
 
-def _is_wide_dual(risk: Risk, reg: Regularizer) -> bool:
+def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    if not _is_large_and_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
-        return False
-    n_samples, n_features = _features(risk).shape
-    return bool(n_features >= WIDE * n_samples)
+    return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+
+
+def _has_dual(risk: Risk, reg: Regularizer) -> bool:
+    return _accepts(DualCoordinate(), risk, reg)
 
 
 def _is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:
