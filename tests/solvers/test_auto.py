@@ -55,8 +55,8 @@ def kernel_problem(gram):
     return GramRisk(gram, Y), KernelNorm(0.1, gram)
 
 
-def sparse(n, d, loss):
-    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
+def sparse(n, d, loss, **options):
+    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
 def several_classes(d, loss):
@@ -81,6 +81,11 @@ CASES = [
     (Problem("logistic").risk(), L1(0.1), WorkingSet()),
     (sparse(200, 1500, Hinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(200, 1500, SquaredHinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (
+        sparse(200, 1500, SquaredHinge(), fit_intercept=True),
+        L2(0.1),
+        Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+    ),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),

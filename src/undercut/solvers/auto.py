@@ -18,6 +18,7 @@ from undercut.contracts import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
+    SmoothLoss,
     SmoothRisk,
     Solver,
     SortedScores,
@@ -125,8 +126,8 @@ TABLE = (
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        f"large sparse X with more than {MANY_FEATURES} features, loss with a known conjugate",
-        lambda risk, reg: isinstance(risk, LinearRisk) and _is_wide(risk) and _has_dual(risk, reg),
+        f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",
+        lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
     ),
@@ -137,10 +138,8 @@ TABLE = (
         "a handful of steps reach any accuracy, however small lambda is",
     ),
     Row(
-        f"several classes, smooth loss, large sparse X with more than {MANY_FEATURES} features",
-        lambda risk, reg: (
-            isinstance(risk, MulticlassRisk) and _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg)
-        ),
+        f"smooth loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg),
         lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
         "products with a sparse X are cheaper than those with planes",
     ),
@@ -209,6 +208,11 @@ def _is_large_and_sparse(risk: Risk) -> bool:
 def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
     return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+
+
+def _is_smooth_with_intercept(risk: Risk) -> bool:
+    """Whether Newton steps find the free intercept together with w."""
+    return isinstance(risk, LinearRisk) and risk.fit_intercept and isinstance(risk.loss, SmoothLoss)
 
 
 def _has_dual(risk: Risk, reg: Regularizer) -> bool:

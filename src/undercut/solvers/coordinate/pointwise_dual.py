@@ -37,6 +37,7 @@ from undercut.solvers.coordinate.conjugates import Conjugate, conjugate_of
 from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
+FIRST_RHO = 0.3  # of the mean squared length of a row: larger ones shorten the moves, smaller ones slow the multiplier
 SMALLEST = 1e-300  # stands for the curvature of an empty row
 
 
@@ -160,7 +161,7 @@ def pointwise_dual(risk: LinearRisk, reg: L2 | ElasticNet) -> PointwiseDual:
     rows = _scaled(cast(StoredDesign, risk.design).rows(), metric)
     squares = np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    rho = max(float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
+    rho = max(FIRST_RHO * float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
     cap = risk.weight / strength
     terms = _terms(conjugate, cap, squares)
     return PointwiseDual(
