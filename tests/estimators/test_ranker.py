@@ -18,7 +18,7 @@ from tests.model_files import edit
 
 from undercut import L2, CuttingPlane, NdcgRisk, PairwiseRisk, Ranker, Stop, load_model, minimize, save_model
 from undercut.errors import DataError, ModelFileError, ParameterError
-from undercut.risks.ranking.ranking import exponential_gain
+from undercut.risks.ranking.gains import exponential_gain
 
 LOSSES = ["pairwise", "ndcg@10", "ndcg@5", "precision@5", "mrr", "ordinal"]
 

@@ -14,14 +14,14 @@ from undercut.contracts import Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, start_coef
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
 from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.ranking.queries import Queries
-from undercut.risks.ranking.ranking import non_negative
+from undercut.risks.ranking.queries import Queries, non_negative
 from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
@@ -95,20 +95,29 @@ class Ranker(LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
         """Fit the model to relevances y; documents with equal ``qid`` are one query."""
-        _check_queries(qid)
+        check_queries(qid)
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        risk = named_risk(self.loss)(trusted_design(X), y, qid) if isinstance(self.loss, str) else self.loss(X, y, qid)
+        tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid)
         minimizer = self._minimizer()
-        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
-        self.coef_, self.intercept_, _ = Fit.of(risk, result)
+        result = minimizer(tasks[0].risk, L2(self.lam), start_coef(last, X.shape[1]))
+        self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
+
+    def _tasks(self, X: Any, y: FloatArray, qid: Any) -> list[Task]:
+        """The only problem of a fit."""
+        return [Task((named_risk(self.loss) if isinstance(self.loss, str) else self.loss)(X, y, qid))]
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients."""
+        self.coef_, self.intercept_ = solutions[0], tasks[0].risk.intercept(solutions[0])
 
     def predict(self, X: Any) -> FloatArray:
         """Scores: within a query, the higher the better."""
@@ -116,7 +125,7 @@ class Ranker(LinearModel, CertifiedEstimator):
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
         """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
-        _check_queries(qid)
+        check_queries(qid)
         return mean_ndcg(y, self.predict(X), qid)
 
     @classmethod
@@ -133,7 +142,8 @@ class Ranker(LinearModel, CertifiedEstimator):
         return tags
 
 
-def _check_queries(qid: Any) -> None:
+def check_queries(qid: Any) -> None:
+    """Refuse documents without queries."""
     if qid is None:
         raise DataError(
             "`qid` must give the query of each document; got None: pass one number per row, equal ones for a single "

@@ -4,11 +4,13 @@ from undercut.io.conll import ConllData, as_conll, load_conll
 from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
+from undercut.io.trace_file import TraceFile
 
 __all__ = [
     "ConllData",
     "OcrWords",
     "SvmlightData",
+    "TraceFile",
     "as_conll",
     "iter_svmlight",
     "load_conll",

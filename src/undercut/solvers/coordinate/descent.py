@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import ROW_COST, shuffle
 from undercut.solvers.bounds import ROUNDING
@@ -32,7 +32,7 @@ class Dual(Protocol):
 
     @property
     def strength(self) -> float:
-        """The factor of ``1/2 |z|^2`` in the dual."""
+        """How much of minus a slope of the risk is one unit of a, and the factor of ``1/2 |z|^2`` in the dual."""
 
     @property
     def reach(self) -> float:
@@ -63,6 +63,8 @@ D = TypeVar("D", bound=Dual)
 @dataclass(eq=False, kw_only=True)
 class Descent(ABC, Generic[D]):
     """A point of the dual and how far the sweeps over it have come."""
+
+    derived: ClassVar = ("dual",)
 
     dual: D
     a: FloatArray
