@@ -286,36 +286,36 @@ def _descend_gram(
 ) -> None:
     """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
     fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
-    done = 1
-    while kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol) > tol and done < min(fit, n_rounds):
+    for _ in range(min(fit, n_rounds)):
+        kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol)
+        if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
+            break
         _newton_on_support(H, gradient, w, penalty)
-        done += 1
 
 
 def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:
-    """A Newton step that ends where the first parameter would change its sign; w and gradient are overwritten."""
+    """A Newton step; where signs would change it ends in zeros, or at the first; w and gradient are overwritten."""
     support = np.flatnonzero(w)
     if not support.size:
         return
     at = w[support]
     matrix = H[np.ix_(support, support)]
-    diagonal = np.einsum("ii->i", matrix)
-    diagonal += penalty.l2 + JITTER * float(diagonal.mean())
+    slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
     try:
-        step = cho_solve(
-            cho_factor(matrix, check_finite=False),
-            -(gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at),
-            check_finite=False,
-        )
+        step = cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), -slopes, check_finite=False)
     except LinAlgError:
         return
-    room = np.full(at.size, np.inf)
-    crossing = step * at < 0.0
-    room[crossing] = -at[crossing] / step[crossing]
-    t = min(1.0, float(room.min()))
-    after = np.where(room <= t, 0.0, at + t * step)
-    w[support] = after
-    gradient += (after - at) @ H[support]
+    crossing = at * (at + step) < 0.0
+    change = np.where(crossing, -at, step)
+    predicted = float(gradient[support] @ change) + 0.5 * float(change @ matrix @ change)
+    if predicted + penalty.value(at + change) >= penalty.value(at):
+        room = np.where(crossing, -at / np.where(crossing, step, 1.0), np.inf)
+        t = min(1.0, float(room.min()))
+        change = np.where(room <= t, -at, t * step)
+    w[support] = np.where(change == -at, 0.0, at + change)
+    gradient += change @ H[support]
 
 
 def columns_of(design: Design, ids: Array) -> Columns:

@@ -63,7 +63,7 @@ class Iterate(NamedTuple):
     scores: FloatArray  # of the samples, the intercept included
     value: float  # of the objective
     slopes: FloatArray
-    damping: float  # second derivative per slope that is added to those of the loss
+    damping: float  # least share of the largest second derivative that models have; per slope if there is none
 
 
 class Point(NamedTuple):
@@ -240,7 +240,7 @@ class _Problem:
         bend = self._bend(at.scores)
         flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
-        model = Model(at.slopes, bend + damping * np.abs(at.slopes), self.risk.fit_intercept)
+        model = Model(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept)
         move = columns.minimize(model, at.w, self.penalty, tol, n_rounds)
         predicted = float(at.slopes @ move.scores) + self.penalty.value(move.w) - self.penalty.value(at.w)
         for t in SHARES:
@@ -249,6 +249,14 @@ class _Problem:
             if after.value <= at.value + SUFFICIENT * t * predicted + NEGLIGIBLE * abs(at.value):
                 return after
         return at._replace(damping=max(10.0 * damping, FIRST_DAMPING))
+
+    def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
+        """At least ``damping`` times the largest second derivative, which makes an upper model of the loss from 1 on."""
+        known = smooth_conjugate(self.risk.loss)
+        assert known is not None
+        if math.isfinite(known.smoothness):
+            return np.maximum(bend, min(damping, 1.0) * known.smoothness * self.risk.weight)
+        return np.asarray(bend + damping * np.abs(slopes))
 
     def iterate(self, w: FloatArray, scores: FloatArray, damping: float) -> Iterate:
         """The iterate with these parameters of the working set and scores, the intercept included."""
