@@ -21,31 +21,36 @@ from typing import NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Regularizer, Risk, SmoothLoss, Solver
+from undercut.contracts import Design, Regularizer, Risk, SmoothLoss, Solver
 from undercut.errors import CapabilityError, NonfiniteError, require
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
+from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING, tighter
-from undercut.solvers.coordinate.columns import Columns, Model, Penalty, column_norms, columns_of
+from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
+from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-ACCURACY = 0.1  # share of the largest violation to which a step reduces those of its working set
+ACCURACY = 0.3  # share of the largest violation to which a step reduces those of its working set
+OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 MAX_NEWTON = 6  # Newton steps on one working set
 MAX_ROUNDS = 30  # of descent on the model of each Newton step
-FIRST_NEWTON = 2  # the same on a new one
-FIRST_ROUNDS = 1  # of descent on the model of each of those
+FIRST_NEWTON = 1  # the same on a new one
+FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
+ROWS = 0.5  # per column, from which on a dense working set has a Gram matrix
 ADDED = 1000  # violated conditions that are taken up at once, at least
-SUFFICIENT = 0.01  # share of the predicted decrease that a step must reach
+FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
+SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 LEAST_DAMPING = 1e-6  # where a loss is linear
 FIRST_DAMPING = 1e-2  # after a step that failed
-SHARES = (1.0, 0.5, 0.25, 0.1)  # of a Newton step that are tried
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
 
 
@@ -136,7 +141,7 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         violation = np.where(state.alive, problem.penalty.violation(w, point.gradient), 0.0)
         columns = state.columns
         effort = Effort(MAX_NEWTON, MAX_ROUNDS)
-        if columns is None or violation.max(initial=0.0) > violation[columns.ids].max(initial=0.0):
+        if columns is None or _outside(violation, columns.ids) > OUTSIDE * violation.max(initial=0.0):
             columns = columns_of(risk.design, self._working_set(state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
 
@@ -242,16 +247,34 @@ class _Problem:
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         model = Model(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept)
         move = columns.minimize(model, at.w, self.penalty, tol, n_rounds)
-        predicted = float(at.slopes @ move.scores) + self.penalty.value(move.w) - self.penalty.value(at.w)
-        for t in SHARES:
-            w = at.w + t * (move.w - at.w)
-            after = self.iterate(w, at.scores + t * move.scores, 0.1 * damping if t == 1.0 else damping)
-            if after.value <= at.value + SUFFICIENT * t * predicted + NEGLIGIBLE * abs(at.value):
-                return after
-        return at._replace(damping=max(10.0 * damping, FIRST_DAMPING))
+        t = self._share(at, move)
+        w = move.w if t == 1.0 else at.w + t * (move.w - at.w)  # zeros of the move stay exact
+        after = self.iterate(w, at.scores + t * move.scores, damping)
+        if t < SHORT or not after.value <= at.value * (1.0 + NEGLIGIBLE):
+            damping = max(10.0 * damping, FIRST_DAMPING)
+        elif t >= 1.0:
+            damping *= 0.1
+        return (after if after.value <= at.value * (1.0 + NEGLIGIBLE) else at)._replace(damping=damping)
+
+    def _share(self, at: Iterate, move: Move) -> float:
+        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile."""
+        change = move.w - at.w
+
+        def point(t: float) -> Along:
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, slopes = self._mean(at.scores + t * move.scores)
+            if not math.isfinite(value):
+                return Along(math.inf, math.nan, math.nan)
+            w = at.w + t * change
+            slope = float(slopes @ move.scores) + self.penalty.slope(w, change)
+            return Along(value + self.penalty.value(w), slope, math.nan)
+
+        if abs(point(1.0).slope) <= FLAT * abs(point(0.0).slope):
+            return 1.0
+        return minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
 
     def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
-        """At least ``damping`` times the largest second derivative, which makes an upper model of the loss from 1 on."""
+        """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""
         known = smooth_conjugate(self.risk.loss)
         assert known is not None
         if math.isfinite(known.smoothness):
@@ -276,6 +299,21 @@ class _Problem:
         if not weight.all():
             values, slopes = np.where(weight > 0.0, values, 0.0), np.where(weight > 0.0, slopes, 0.0)
         return float(weight @ values), weight * slopes
+
+
+def columns_of(design: Design, ids: Array) -> Columns:
+    """Copy some columns of a design."""
+    if isinstance(design, SparseDesign):
+        columns = SparseColumns(design, ids)
+        return CompactColumns(columns) if ids.size**2 <= columns.n_entries else columns
+    assert isinstance(design, DenseDesign)
+    return DenseColumns(design, ids) if design.shape[0] >= ROWS * ids.size else WideColumns(design, ids)
+
+
+def _outside(violation: FloatArray, ids: Array) -> float:
+    """The largest violation outside a working set."""
+    rest = np.delete(violation, ids)
+    return float(rest.max(initial=0.0))
 
 
 def balanced(slopes: FloatArray) -> FloatArray:
