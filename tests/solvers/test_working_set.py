@@ -15,7 +15,7 @@ from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logist
 from undercut.errors import CapabilityError, ParameterError
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.working_set import balanced
+from undercut.solvers.coordinate.sparse_problem import balanced
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
 REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}

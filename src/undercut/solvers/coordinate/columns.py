@@ -41,12 +41,37 @@ class Penalty(NamedTuple):
         return np.where(w != 0.0, moving, resting)
 
 
-class Model(NamedTuple):
-    """Slopes u, weights included, and second derivatives d of the risk in the scores."""
+class Model(Protocol):
+    """A quadratic model of the risk in the changes z of the scores: slopes u, and a matrix D."""
 
-    slopes: FloatArray
-    bend: FloatArray
-    free: bool  # whether there is an intercept
+    slopes: FloatArray  # weights included
+
+    def through(self, z: FloatArray) -> FloatArray:
+        """``D z``."""
+
+    def sums(self, g: FloatArray) -> FloatArray:
+        """The sum of g over the samples for every intercept; empty without one."""
+
+    @property
+    def intercept_bend(self) -> FloatArray:
+        """The second derivatives in the intercepts, a square matrix."""
+
+
+class PointwiseModel:
+    """A diagonal D with entries ``bend``."""
+
+    def __init__(self, slopes: FloatArray, bend: FloatArray, free: bool) -> None:
+        self.slopes, self.bend, self.free = slopes, bend, free
+
+    def through(self, z: FloatArray) -> FloatArray:
+        return self.bend * z
+
+    def sums(self, g: FloatArray) -> FloatArray:
+        return np.array([g.sum()]) if self.free else np.zeros(0)
+
+    @property
+    def intercept_bend(self) -> FloatArray:
+        return np.array([[self.bend.sum()]]) if self.free else np.zeros((0, 0))
 
     @property
     def balance(self) -> tuple[float, float]:
@@ -62,7 +87,7 @@ class Move(NamedTuple):
 
 
 class Columns(Protocol):
-    """The columns ``ids`` of X."""
+    """The columns ``ids`` of X; their parameters are flattened, feature by feature."""
 
     ids: Array
 

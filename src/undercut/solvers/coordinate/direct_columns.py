@@ -15,7 +15,7 @@ from typing_extensions import override
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -34,13 +34,17 @@ class DirectColumns(Columns):
     n_samples: int
     n_entries: int
 
+    @property
+    def n_params(self) -> int:
+        return self.ids.size
+
     @abstractmethod
     def products(self, active: Array, g: FloatArray) -> FloatArray:
         """``X' g`` for the active columns, zero for the others."""
 
     @abstractmethod
-    def bends(self, d: FloatArray) -> FloatArray:
-        """The diagonal of ``X' diag(d) X``."""
+    def bends(self, model: Model) -> FloatArray:
+        """The diagonal of ``X' D X``."""
 
     @abstractmethod
     def epoch(self, trial: Trial, active: Array) -> float:
@@ -48,7 +52,7 @@ class DirectColumns(Columns):
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
-        return self.products(np.arange(self.ids.size), slopes)
+        return self.products(np.arange(self.n_params), slopes)
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
@@ -92,14 +96,16 @@ class SparseColumns(DirectColumns):
         return out
 
     @override
-    def bends(self, d: FloatArray) -> FloatArray:
+    def bends(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
         out = np.empty(self.ids.size)
-        kernels.bends(*self.parts, d, out)
+        kernels.bends(*self.parts, model.bend, out)
         return out
 
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
-        return float(kernels.descend(*self.parts, trial.d, trial.z, *trial.fixed, trial.w, active))
+        assert isinstance(trial.model, PointwiseModel)
+        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
 class WideColumns(DirectColumns):
@@ -127,25 +133,29 @@ class WideColumns(DirectColumns):
         return out
 
     @override
-    def bends(self, d: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("ji,i,ji->j", self.XT, d, self.XT))
+    def bends(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        return np.asarray(np.einsum("ji,ji->j", self.XT * model.bend, self.XT))
 
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
-        return float(kernels.descend_dense(self.XT, trial.d, trial.z, *trial.fixed, trial.w, active))
+        assert isinstance(trial.model, PointwiseModel)
+        return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
 class Trial:
     """Where a minimization of the model is."""
 
     def __init__(self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray) -> None:
-        self.columns, self.penalty = columns, penalty
-        self.start, self.w, self.b = w, w.copy(), 0.0
-        self.d = np.ascontiguousarray(model.bend)
-        self.z = np.zeros(self.d.size)
-        self.balance = model.balance
+        self.columns, self.model, self.penalty = columns, model, penalty
+        self.start, self.w = w, w.copy()
+        self.z = np.zeros_like(model.slopes)
+        self.totals = model.sums(model.slopes)
+        self.b = np.zeros(self.totals.size)
+        self._intercept_bend = model.intercept_bend
+        self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
         self.gradient = columns.gradient(model.slopes)
-        self.fixed = (self.gradient, columns.bends(self.d), *penalty)
+        self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
     def descend(self) -> float:
@@ -162,11 +172,11 @@ class Trial:
 
     def violation(self) -> float:
         """The largest at the current point."""
-        gradient = self.gradient + self.columns.gradient(self.d * self.z)
+        gradient = self.gradient + self.columns.gradient(self.model.through(self.z))
         return float(self.penalty.violation(self.w, gradient).max(initial=0.0))
 
     def accelerate(self) -> None:
-        before, after = np.sign(self._past[0][0][:-1]), np.sign(self.w)
+        before, after = np.sign(self._past[0][0][: self.w.size]), np.sign(self.w)
         if np.count_nonzero(before != after) <= SETTLED * np.count_nonzero(after):
             self.newton()
         else:
@@ -180,48 +190,46 @@ class Trial:
         products[np.diag_indices_from(products)] += TINY * np.trace(products) + np.finfo(float).tiny
         shares = np.linalg.solve(products, np.ones(EPOCHS - 1))
         shares /= shares.sum()
-        point = shares @ points[1:]
-        z = shares @ np.stack([z for _, z in self._past[1:]])
-        if self._energy(point[:-1], point[-1], z) < self._energy(self.w, self.b, self.z):
-            self.w, self.b, self.z = point[:-1].copy(), float(point[-1]), z
+        w, b = self._split(shares @ points[1:])
+        z = np.asarray(np.tensordot(shares, np.stack([z for _, z in self._past[1:]]), 1), np.float64)
+        if self._energy(w, b, z) < self._energy(self.w, self.b, self.z):
+            self.w, self.b, self.z = w, b, z
 
     def newton(self) -> None:
         """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
         step, change = self._newton_step()
-        w = self.w + step[:-1]
+        dw, db = self._split(step)
+        w = self.w + dw
         crossed = w * self.w < 0.0
         z = self.z + change
         if crossed.any():
             z += self.columns.scores(np.where(crossed, -w, 0.0))
             w[crossed] = 0.0
-        if self._energy(w, self.b + step[-1], z) < self._energy(self.w, self.b, self.z):
-            self.w, self.b, self.z = w, self.b + float(step[-1]), z
+        if self._energy(w, self.b + db, z) < self._energy(self.w, self.b, self.z):
+            self.w, self.b, self.z = w, self.b + db, z
             return
-        t = float(np.min(-self.w[crossed] / step[:-1][crossed], initial=1.0))
-        self.w = self.w + t * step[:-1]
-        self.b += t * float(step[-1])
-        self.z = self.z + t * change
+        t = float(np.min(-self.w[crossed] / dw[crossed], initial=1.0))
+        self.w, self.b, self.z = self.w + t * dw, self.b + t * db, self.z + t * change
 
     def _newton_step(self) -> tuple[FloatArray, FloatArray]:
         """A step of the parameters that are not zero by conjugate gradients, b behind it, and ``X step + b``."""
-        gradient, bend, l1, l2 = self.fixed
-        total, total_bend = self.balance
-        active, d, z = np.flatnonzero(self.w), self.d, self.z
-        scale = np.zeros(self.w.size + 1)
-        scale[active] = 1.0 / np.maximum(bend[active] + l2, 1e-300)
-        scale[-1] = 1.0 / total_bend if total_bend > 0.0 else 0.0  # no step without an intercept
-        residual = -self._products(active, d * z)
-        residual[:-1][active] -= (gradient + l1 * np.sign(self.w) + l2 * self.w)[active]
-        residual[-1] -= total
-        step, change = np.zeros(scale.size), np.zeros(d.size)
+        l2 = self.penalty.l2
+        n, active = self.w.size, np.flatnonzero(self.w)
+        scale = np.zeros(n + self.b.size)
+        scale[active] = 1.0 / np.maximum(self.fixed[1][active] + l2, 1e-300)
+        scale[n:] = 1.0 / np.maximum(np.diag(self._intercept_bend), 1e-300)
+        residual = -self._products(active, self.model.through(self.z))
+        residual[active] -= (self.gradient + self.penalty.l1 * np.sign(self.w) + l2 * self.w)[active]
+        residual[n:] -= self.totals
+        step, change = np.zeros(scale.size), np.zeros_like(self.z)
         search = scale * residual
         size = first = float(search @ residual)
         for _ in range(CG_STEPS):
             if size <= CG_ACCURACY**2 * first:
                 break
-            scores = self.columns.scores(search[:-1]) + search[-1]
-            product = self._products(active, d * scores)
-            product[:-1] += l2 * search[:-1]
+            scores = self._scores(search)
+            product = self._products(active, self.model.through(scores))
+            product[:n] += l2 * search[:n]
             curvature = float(search @ product)
             if curvature <= 0.0:
                 break
@@ -233,17 +241,26 @@ class Trial:
             search = scale * residual + (size / last) * search
         return step, change
 
+    def _split(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Parameters, and the intercepts behind them."""
+        return step[: self.w.size].copy(), step[self.w.size :].copy()
+
+    def _scores(self, step: FloatArray) -> FloatArray:
+        """``X step + b``."""
+        w, b = self._split(step)
+        scores = self.columns.scores(w)
+        return scores + b if b.size else scores
+
     def _products(self, active: Array, g: FloatArray) -> FloatArray:
-        """``X' g`` for the active columns, zero for the others, and the sum of g."""
-        return np.append(self.columns.products(active, g), g.sum())
+        """``X' g`` for the active columns, zero for the others, and the sums of g for the intercepts."""
+        return np.append(self.columns.products(active, g), self.model.sums(g))
 
     def _move_intercept(self) -> None:
-        total, bend = self.balance
-        if bend > 0.0:
-            shift = -(total + float(self.d @ self.z)) / bend
-            self.b += shift
+        if self.b.size:
+            shift = -self._inverse @ (self.totals + self.model.sums(self.model.through(self.z)))
+            self.b = self.b + shift
             self.z += shift
 
-    def _energy(self, w: FloatArray, b: float, z: FloatArray) -> float:
-        linear = float(self.gradient @ (w - self.start)) + self.balance[0] * b
-        return linear + 0.5 * float(self.d @ z**2) + self.penalty.value(w)
+    def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
+        linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
+        return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)

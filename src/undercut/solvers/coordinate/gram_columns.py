@@ -12,7 +12,7 @@ from typing_extensions import override
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
 from undercut.solvers.coordinate.direct_columns import SparseColumns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
@@ -32,6 +32,7 @@ class GramColumns(Columns):
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
+        assert isinstance(model, PointwiseModel)
         if not np.array_equal(model.bend, self._gram[0]):  # those of a quadratic loss are the same everywhere
             self._gram = model.bend, self.gram(model.bend)
         H, gradient = self._gram[1], self.gradient(model.slopes)
