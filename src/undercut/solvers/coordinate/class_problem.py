@@ -18,9 +18,12 @@ from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.columns import Columns, Model
 from undercut.solvers.coordinate.direct_columns import DirectColumns, Parts, SparseColumns, Trial
+from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sparse_problem import Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
+FEW = 1000  # parameters: up to here a working set may have a Gram matrix
+DENSE = 0.3  # share of entries that are not zero from which on it is computed by BLAS
 SMOOTHNESS = 0.5  # the largest second derivative of the softmax loss
 
 
@@ -38,6 +41,9 @@ class ClassModel:
 
     def sums(self, g: FloatArray) -> FloatArray:
         return g.sum(axis=0) if self.free else np.zeros(0)
+
+    def units(self) -> list[FloatArray]:
+        return [np.tile(row, (self.weight.size, 1)) for row in np.eye(self.P.shape[1])] if self.free else []
 
     @property
     def intercept_bend(self) -> FloatArray:
@@ -95,6 +101,40 @@ class ClassColumns(DirectColumns):
         return w.reshape(-1, self.n_classes)
 
 
+class ClassGramColumns(GramColumns):
+    """A few columns with many entries each, with a parameter for every class."""
+
+    def __init__(self, columns: ClassColumns) -> None:
+        self.ids = columns.ids
+        self._columns = columns
+        starts, rows, values = columns.parts
+        X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
+        dense = X.nnz > DENSE * columns.n_samples * columns.ids.size
+        self._design = DenseDesign(X.toarray()) if dense else SparseDesign(X)
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._columns.gradient(slopes)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self._columns.scores(w)
+
+    @override
+    def gram(self, model: Model) -> FloatArray:
+        """Blocks ``X' diag(weight p_k ([k = l] - p_l) + ridge [k = l]) X``."""
+        assert isinstance(model, ClassModel)
+        K, d = self._columns.n_classes, self.ids.size
+        H = np.empty((d, K, d, K))
+        for k in range(K):
+            own = model.weight * model.P[:, k]
+            H[:, k, :, k] = self._design.weighted_gram(own * (1.0 - model.P[:, k]) + model.ridge)
+            for m in range(k):
+                H[:, k, :, m] = -self._design.weighted_gram(own * model.P[:, m])
+                H[:, m, :, k] = H[:, k, :, m]
+        return H.reshape(d * K, d * K)
+
+
 class ClassProblem(SparseProblem):
     """A score per sample and class."""
 
@@ -117,7 +157,9 @@ class ClassProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array) -> Columns:
-        return ClassColumns(self.design, ids, self.risk.n_classes)
+        columns = ClassColumns(self.design, ids, self.risk.n_classes)
+        few = columns.n_params <= FEW and columns.n_params**2 <= columns.n_entries
+        return ClassGramColumns(columns) if few else columns
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:

@@ -52,6 +52,9 @@ class Model(Protocol):
     def sums(self, g: FloatArray) -> FloatArray:
         """The sum of g over the samples for every intercept; empty without one."""
 
+    def units(self) -> list[FloatArray]:
+        """The scores that each intercept adds where it is 1."""
+
     @property
     def intercept_bend(self) -> FloatArray:
         """The second derivatives in the intercepts, a square matrix."""
@@ -69,14 +72,12 @@ class PointwiseModel:
     def sums(self, g: FloatArray) -> FloatArray:
         return np.array([g.sum()]) if self.free else np.zeros(0)
 
+    def units(self) -> list[FloatArray]:
+        return [np.ones(self.bend.size)] if self.free else []
+
     @property
     def intercept_bend(self) -> FloatArray:
         return np.array([[self.bend.sum()]]) if self.free else np.zeros((0, 0))
-
-    @property
-    def balance(self) -> tuple[float, float]:
-        """``(sum u, sum d)`` with an intercept, else zeros."""
-        return (float(self.slopes.sum()), float(self.bend.sum())) if self.free else (0.0, 0.0)
 
 
 class Move(NamedTuple):

@@ -24,32 +24,44 @@ JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, re
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
 
-    _gram = np.empty(0), np.empty((0, 0))  # of which second derivatives, and the matrix
-
     @abstractmethod
-    def gram(self, bend: FloatArray) -> FloatArray:
-        """``X' diag(bend) X``."""
+    def gram(self, model: Model) -> FloatArray:
+        """``X' D X``."""
 
     @override
     def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
-        assert isinstance(model, PointwiseModel)
-        if not np.array_equal(model.bend, self._gram[0]):  # those of a quadratic loss are the same everywhere
-            self._gram = model.bend, self.gram(model.bend)
-        H, gradient = self._gram[1], self.gradient(model.slopes)
-        total, bend = model.balance
-        mixed = np.zeros(w.size)
-        if bend > 0.0:  # b is minimized over in closed form: b = -(total + <mixed, v - w>) / bend
-            mixed = self.gradient(model.bend)
-            H = H - np.outer(mixed, mixed) / bend
-            gradient = gradient - mixed * (total / bend)
+        H, gradient, totals = self.gram(model), self.gradient(model.slopes), model.sums(model.slopes)
+        inverse = np.linalg.pinv(model.intercept_bend, hermitian=True)
+        mixed = np.zeros((totals.size, w.size))
+        if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
+            mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
+            H = H - mixed.T @ inverse @ mixed
+            gradient = gradient - mixed.T @ (inverse @ totals)
         now = w.copy()
         _descend_gram(H, gradient, now, penalty, tol, n_rounds)
         change = now - w
-        shift = -(total + float(mixed @ change)) / bend if bend > 0.0 else 0.0
-        return Move(now, self.scores(change) + shift)
+        scores = self.scores(change)
+        return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
 
 
-class CompactColumns(GramColumns):
+class PointwiseGram(GramColumns):
+    """A Gram matrix with one weight per sample."""
+
+    _last = np.empty(0), np.empty((0, 0))  # second derivatives, and the matrix
+
+    @abstractmethod
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        """``X' diag(bend) X``."""
+
+    @override
+    def gram(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        if not np.array_equal(model.bend, self._last[0]):  # those of a quadratic loss are the same everywhere
+            self._last = model.bend, self.weighted_gram(model.bend)
+        return self._last[1]
+
+
+class CompactColumns(PointwiseGram):
     """A few sparse columns with many entries each."""
 
     def __init__(self, columns: SparseColumns) -> None:
@@ -68,11 +80,11 @@ class CompactColumns(GramColumns):
         return self._columns.scores(w)
 
     @override
-    def gram(self, bend: FloatArray) -> FloatArray:
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
         return self._design.weighted_gram(bend)
 
 
-class DenseColumns(GramColumns):
+class DenseColumns(PointwiseGram):
     """Columns of a dense matrix, widened to float64."""
 
     def __init__(self, design: DenseDesign, ids: Array) -> None:
@@ -91,7 +103,7 @@ class DenseColumns(GramColumns):
             return self.X @ w
 
     @override
-    def gram(self, bend: FloatArray) -> FloatArray:
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
         return sum_of_grams(self.X, bend)
 
 

@@ -21,7 +21,7 @@ from typing import TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Design, Regularizer, Risk, Solver
+from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, require
 from undercut.losses import Softmax
 from undercut.maps.csr import SparseDesign
@@ -90,7 +90,9 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
                 "WorkingSet needs a LinearRisk or a MulticlassRisk on a dense or sparse matrix; "
                 f"got {type(risk).__name__}: use LevelBundle"
             )
-        if not isinstance(risk.loss, Softmax) and smooth_conjugate(risk.loss) is None:
+        if not isinstance(risk.loss, Softmax) and (
+            isinstance(risk.loss, MulticlassLoss) or smooth_conjugate(risk.loss) is None
+        ):
             raise CapabilityError(
                 f"WorkingSet needs a smooth loss of this library; got {type(risk.loss).__name__}: use LevelBundle"
             )
@@ -151,8 +153,7 @@ def _features(risk: SparseRisk) -> Design:
 
 
 def _problem(risk: SparseRisk, reg: Regularizer, norms: FloatArray) -> SparseProblem:
-    kind = ClassProblem if isinstance(risk, MulticlassRisk) else PointwiseProblem
-    return kind(risk, reg, norms)
+    return ClassProblem(risk, reg, norms) if isinstance(risk, MulticlassRisk) else PointwiseProblem(risk, reg, norms)
 
 
 def _proved(risk: SparseRisk, reg: Regularizer, problem: SparseProblem, state: WorkingSetState) -> WorkingSetState:
