@@ -122,16 +122,18 @@ class ClassGramColumns(GramColumns):
 
     @override
     def gram(self, model: Model) -> FloatArray:
-        """Blocks ``X' diag(weight p_k ([k = l] - p_l) + ridge [k = l]) X``."""
+        """Blocks ``X' diag(weight p_k ([k = l] - p_l) + ridge [k = l]) X``; without the ridge they sum to zero."""
         assert isinstance(model, ClassModel)
         K, d = self._columns.n_classes, self.ids.size
-        H = np.empty((d, K, d, K))
+        ridge = self._design.weighted_gram(model.ridge) if model.ridge.any() else np.zeros((d, d))
+        H = np.zeros((d, K, d, K))
         for k in range(K):
-            own = model.weight * model.P[:, k]
-            H[:, k, :, k] = self._design.weighted_gram(own * (1.0 - model.P[:, k]) + model.ridge)
+            H[:, k, :, k] += ridge
             for m in range(k):
-                H[:, k, :, m] = -self._design.weighted_gram(own * model.P[:, m])
-                H[:, m, :, k] = H[:, k, :, m]
+                block = self._design.weighted_gram(model.weight * model.P[:, k] * model.P[:, m])
+                H[:, k, :, m] = H[:, m, :, k] = -block
+                H[:, k, :, k] += block
+                H[:, m, :, m] += block
         return H.reshape(d * K, d * K)
 
 

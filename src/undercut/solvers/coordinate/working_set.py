@@ -21,7 +21,7 @@ from typing import TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
+from undercut.contracts import Design, Loss, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, require
 from undercut.losses import Softmax
 from undercut.maps.csr import SparseDesign
@@ -146,6 +146,11 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         if candidates.size > MANY * size:
             candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
         return np.sort(candidates)
+
+
+def _has_conjugate(loss: Loss | MulticlassLoss) -> bool:
+    """Whether the loss is smooth, and its conjugate is known."""
+    return isinstance(loss, Softmax) or (isinstance(loss, Loss) and smooth_conjugate(loss) is not None)
 
 
 def _features(risk: SparseRisk) -> Design:
