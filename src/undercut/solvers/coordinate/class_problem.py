@@ -22,7 +22,8 @@ from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sparse_problem import Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
-FEW = 1000  # parameters: up to here a working set may have a Gram matrix
+FEW = 300  # parameters: up to here a working set has a Gram matrix
+MANY = 1000  # parameters: up to here it has one if its columns have more entries
 DENSE = 0.3  # share of entries that are not zero from which on it is computed by BLAS
 SMOOTHNESS = 0.5  # the largest second derivative of the softmax loss
 
@@ -160,8 +161,9 @@ class ClassProblem(SparseProblem):
     @override
     def columns(self, ids: Array) -> Columns:
         columns = ClassColumns(self.design, ids, self.risk.n_classes)
-        few = columns.n_params <= FEW and columns.n_params**2 <= columns.n_entries
-        return ClassGramColumns(columns) if few else columns
+        n_params = columns.n_params
+        is_small = n_params <= FEW or (n_params <= MANY and n_params**2 <= columns.n_entries)
+        return ClassGramColumns(columns) if is_small else columns
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:

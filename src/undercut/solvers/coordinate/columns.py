@@ -17,7 +17,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.types import Array, FloatArray
 
-SLICE = 200_000_000  # entries of X that one call may read: well below a second
+SLICE = 500_000_000  # entries of X that one call may read: below a second
 
 
 class Penalty(NamedTuple):
@@ -35,10 +35,16 @@ class Penalty(NamedTuple):
         return float(change @ (self.l1 * signs + self.l2 * w))
 
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
-        """How far 0 is from the subgradients ``gradient_j + l1 d|w_j| + l2 w_j``."""
-        moving = np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w)
+        """How far 0 is from the subgradients ``gradient_j + l1 d|w_j| + l2 w_j``, and how much it matters.
+
+        A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
+        the mean counts in proportion: those on their way to zero would hide all others.
+        """
+        size = np.abs(w)
+        mean = float(size.sum()) / max(1, int(np.count_nonzero(w)))
+        moving = np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w) * np.minimum(1.0, size / max(mean, 1e-300))
         resting = np.maximum(np.abs(gradient) - self.l1, 0.0)
-        return np.where(w != 0.0, moving, resting)
+        return np.where(w != 0.0, np.maximum(moving, resting - self.l2 * size), resting)
 
 
 class Model(Protocol):

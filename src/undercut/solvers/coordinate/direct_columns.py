@@ -13,6 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
+from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
@@ -59,7 +60,8 @@ class DirectColumns(Columns):
         trial = Trial(self, model, penalty, w)
         fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
         for done in range(1, min(fit, n_rounds) + 1):
-            if trial.descend() <= tol and trial.violation() <= tol:
+            met = trial.descend()
+            if expired() or (met <= tol and trial.violation() <= tol):
                 break
             if done < n_rounds:
                 trial.accelerate()

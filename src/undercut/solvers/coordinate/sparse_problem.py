@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.deadline import expired
 from undercut.errors import NonfiniteError
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -31,9 +32,10 @@ MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its mod
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 LEAST_DAMPING = 1e-6  # where a loss is linear
-FIRST_DAMPING = 1e-2  # after a step that failed
+FIRST_DAMPING = 1.0  # after a step that failed: an upper model
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
-ROWS = 0.5  # per column, from which on a dense working set has a Gram matrix
+FEW = 300  # columns: up to here a dense working set has a Gram matrix
+ROWS = 0.5  # per column: from here on too
 
 
 class Effort(NamedTuple):
@@ -161,7 +163,7 @@ class SparseProblem(ABC):
         for _ in range(effort.n_newton):
             violation = float(self.penalty.violation(at.w, columns.gradient(at.slopes)).max(initial=0.0))
             violation = max(violation, self.imbalance(at.slopes))
-            if violation <= tol:
+            if violation <= tol or expired():
                 break
             at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol), effort.n_rounds)
         return at
@@ -284,7 +286,8 @@ def columns_of(design: Design, ids: Array) -> Columns:
         columns = SparseColumns(design, ids)
         return CompactColumns(columns) if ids.size**2 <= columns.n_entries else columns
     assert isinstance(design, DenseDesign)
-    return DenseColumns(design, ids) if design.shape[0] >= ROWS * ids.size else WideColumns(design, ids)
+    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
+    return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
 
 
 def balanced(slopes: FloatArray) -> FloatArray:
