@@ -18,6 +18,8 @@ from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 EPOCHS = 3  # of coordinate descent before a Newton step
+CHEAP = 1e-4  # share of the violations asked for that may be left: rounds cost less than the matrix
+ROUNDS = 30  # of descent, at least
 JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
 
 
@@ -38,7 +40,7 @@ class GramColumns(Columns):
             H = H - mixed.T @ inverse @ mixed
             gradient = gradient - mixed.T @ (inverse @ totals)
         now = w.copy()
-        _descend_gram(H, gradient, now, penalty, tol, n_rounds)
+        _descend_gram(H, gradient, now, penalty, CHEAP * tol, max(n_rounds, ROUNDS))
         change = now - w
         scores = self.scores(change)
         return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
