@@ -17,8 +17,8 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.columns import Columns, Model
-from undercut.solvers.coordinate.direct_columns import DirectColumns, Parts, SparseColumns, Trial
-from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, SparseColumns, Trial
+from undercut.solvers.coordinate.gram_columns import CompressedGram
 from undercut.solvers.coordinate.sparse_problem import Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
@@ -54,7 +54,7 @@ class ClassModel:
         return np.asarray(np.diag(weighted.sum(axis=0) + self.ridge.sum()) - self.P.T @ weighted)
 
 
-class ClassColumns(DirectColumns):
+class ClassColumns(CompressedColumns):
     """Columns in compressed form, with a parameter for every class."""
 
     def __init__(self, design: Design, ids: Array, n_classes: int) -> None:
@@ -102,30 +102,20 @@ class ClassColumns(DirectColumns):
         return w.reshape(-1, self.n_classes)
 
 
-class ClassGramColumns(GramColumns):
+class ClassGramColumns(CompressedGram):
     """A few columns with many entries each, with a parameter for every class."""
 
     def __init__(self, columns: ClassColumns) -> None:
-        self.ids = columns.ids
-        self._columns = columns
-        starts, rows, values = columns.parts
-        X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
-        dense = X.nnz > DENSE * columns.n_samples * columns.ids.size
-        self._design = DenseDesign(X.toarray()) if dense else SparseDesign(X)
-
-    @override
-    def gradient(self, slopes: FloatArray) -> FloatArray:
-        return self._columns.gradient(slopes)
-
-    @override
-    def scores(self, w: FloatArray) -> FloatArray:
-        return self._columns.scores(w)
+        super().__init__(columns)
+        self._n_classes = columns.n_classes
+        dense = self.X.nnz > DENSE * columns.n_samples * columns.ids.size
+        self._design = DenseDesign(self.X.toarray()) if dense else SparseDesign(self.X)
 
     @override
     def gram(self, model: Model) -> FloatArray:
         """Blocks ``X' diag(weight p_k ([k = l] - p_l) + ridge [k = l]) X``; without the ridge they sum to zero."""
         assert isinstance(model, ClassModel)
-        K, d = self._columns.n_classes, self.ids.size
+        K, d = self._n_classes, self.ids.size
         ridge = self._design.weighted_gram(model.ridge) if model.ridge.any() else np.zeros((d, d))
         H = np.zeros((d, K, d, K))
         for k in range(K):

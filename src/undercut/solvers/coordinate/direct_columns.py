@@ -68,8 +68,14 @@ class DirectColumns(Columns):
         return Move(trial.w, trial.z)
 
 
-class SparseColumns(DirectColumns):
-    """Columns in compressed form."""
+class CompressedColumns(DirectColumns):
+    """Columns of which only the entries that are not zero are stored."""
+
+    parts: Parts
+
+
+class SparseColumns(CompressedColumns):
+    """Columns with one parameter each."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         X = design.X
@@ -82,7 +88,7 @@ class SparseColumns(DirectColumns):
         starts = np.concatenate([[0], np.cumsum(counts)])
         rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
         kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
-        self.parts: Parts = (starts, rows, values)
+        self.parts = (starts, rows, values)
         self.n_entries = rows.size
 
     @override

@@ -13,7 +13,7 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import SparseColumns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -63,15 +63,14 @@ class PointwiseGram(GramColumns):
         return self._last[1]
 
 
-class CompactColumns(PointwiseGram):
+class CompressedGram(GramColumns):
     """A few sparse columns with many entries each."""
 
-    def __init__(self, columns: SparseColumns) -> None:
+    def __init__(self, columns: CompressedColumns) -> None:
         self.ids = columns.ids
         self._columns = columns
         starts, rows, values = columns.parts
-        X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
-        self._design = SparseDesign(X)
+        self.X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -81,9 +80,13 @@ class CompactColumns(PointwiseGram):
     def scores(self, w: FloatArray) -> FloatArray:
         return self._columns.scores(w)
 
+
+class CompactColumns(CompressedGram, PointwiseGram):
+    """Sparse columns with one parameter each."""
+
     @override
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
-        return self._design.weighted_gram(bend)
+        return SparseDesign(self.X).weighted_gram(bend)
 
 
 class DenseColumns(PointwiseGram):
