@@ -12,7 +12,7 @@ from undercut._jit.compile import njit
 SWEEPS = 3  # over the classes of a feature
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def through(P, weight, ridge, Z, out):
     """``out_i = D_i z_i``."""
     for i in range(P.shape[0]):
@@ -23,7 +23,7 @@ def through(P, weight, ridge, Z, out):
             out[i, k] = weight[i] * P[i, k] * (Z[i, k] - mean) + ridge[i] * Z[i, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, features, G, out):
     """``out_jk = sum_i x_ij g_ik`` for the features j."""
     for j in features:
@@ -34,7 +34,7 @@ def dots(starts, rows, values, features, G, out):
                 total[k] += values[e] * g[k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_scores(starts, rows, values, W, out):
     """Add ``sum_j x_ij w_jk`` to ``out_ik``."""
     for j in range(W.shape[0]):
@@ -46,7 +46,7 @@ def add_scores(starts, rows, values, W, out):
                     scores[k] += values[e] * w[k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def bends(starts, rows, values, P, weight, ridge, out):
     """``out_jk = sum_i weight_i p_ik x_ij^2``, and in the last columns the sums of ``weight x^2`` and ``ridge x^2``."""
     n_classes = P.shape[1]
@@ -61,7 +61,7 @@ def bends(starts, rows, values, P, weight, ridge, out):
             total[n_classes + 1] += values[e] * ridge[i] * values[e]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W, features):
     """An epoch over the features on ``<U, Z> + 1/2 sum_i z_i' D_i z_i + reg(W)`` with ``Z = X (W - W0) + b``.
 
@@ -97,7 +97,7 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
     return violation
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _move(slopes, bend, l1, l2, w, change):
     """Coordinate descent over the classes of one feature; w is overwritten.  Returns the violation at its start."""
     n_classes = w.size

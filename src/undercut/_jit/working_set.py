@@ -7,7 +7,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def column_squares(indptr, indices, data, weight, out):
     """``out_j = sum_i weight_i x_ij^2``."""
     out[:] = 0.0
@@ -19,7 +19,7 @@ def column_squares(indptr, indices, data, weight, out):
             out[np.uint64(indices[k])] += weight[i] * value * value
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_entries(indices, slot, counts):
     """Add the entries of the columns with a slot to the counts of their slots; slot -1: column not wanted."""
     for k in range(np.uint64(indices.size)):
@@ -28,7 +28,7 @@ def count_entries(indices, slot, counts):
             counts[at] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fill_columns(indptr, indices, data, slot, position, rows, values):
     """Copy the columns with a slot; ``position`` holds where the next entry of each goes, and is overwritten."""
     for i in range(np.uint64(indptr.size - 1)):
@@ -41,7 +41,7 @@ def fill_columns(indptr, indices, data, slot, position, rows, values):
                 position[at] = to + 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, active, g, out):
     """``out_j = <x_j, g>`` for the columns j in ``active``."""
     for j in active:
@@ -51,7 +51,7 @@ def dots(starts, rows, values, active, g, out):
         out[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def bends(starts, rows, values, d, out):
     """``out_j = sum_i d_i x_ij^2``."""
     for j in range(out.size):
@@ -61,7 +61,7 @@ def bends(starts, rows, values, d, out):
         out[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_scores(starts, rows, values, w, out):
     """Add ``sum_j w_j x_j`` to ``out``."""
     for j in range(w.size):
@@ -84,7 +84,7 @@ def _minimizer(w, gradient, bend, l1, l2):
     return 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
     """An epoch over the active parameters on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
 
@@ -107,7 +107,7 @@ def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
     return violation
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def descend_dense(XT, d, z, gradient, bend, l1, l2, w, active):
     """The same for dense columns, which are the rows of ``XT``."""
     violation = 0.0
@@ -126,7 +126,7 @@ def descend_dense(XT, d, z, gradient, bend, l1, l2, w, active):
     return violation
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend_gram(H, gradient, l1, l2, w, n_epochs, tol):
     """Epochs on ``<gradient, v - w> + 1/2 (v - w)' H (v - w) + reg(v)``; w and its gradient are overwritten.
 

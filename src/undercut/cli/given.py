@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import OPTIONS, PATH_OPTIONS, named
 from undercut.errors import ParameterError
 
 
@@ -18,17 +18,22 @@ class Given(dict[str, Any]):
     (False, 1)
     """
 
+    typed: Mapping[str, Any]  # the values before they were read
+
     @classmethod
     def read(cls, typed: Mapping[str, Any]) -> Given:
         """The values as their parameters take them; ``ParameterError`` for one that does not exist."""
-        return cls({name: named(name).read(value) for name, value in typed.items() if value is not None})
+        given = cls({name: named(name).read(value) for name, value in typed.items() if value is not None})
+        given.typed = dict(typed)
+        return given
 
     def __missing__(self, name: str) -> Any:
         return named(name).default
 
     def options(self) -> Iterator[tuple[Option, Any]]:
         """What was typed, in the order of the table."""
-        return ((option, self[option.name]) for option in OPTIONS if option.name in self)
+        every = (*OPTIONS, *PATH_OPTIONS)
+        return ((option, self[option.name]) for option in every if option.name in self)
 
     def check(self) -> None:
         """Refuse options that do not go together: an option that would be ignored is an error."""

@@ -7,7 +7,7 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -32,6 +32,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
+    derived: ClassVar = ("parts", "XT", "_bends")
     n_samples: int
     n_entries: int
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,8 @@ JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, re
 
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
+
+    derived: ClassVar = ("_last", "_columns", "_design", "X")
 
     @abstractmethod
     def gram(self, model: Model) -> FloatArray:

@@ -135,6 +135,12 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         )
         return _proved(risk, reg, problem, after)
 
+    @override
+    def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
+        if state.columns is None:
+            return state
+        return replace(state, columns=_problem(risk, reg, state.norms).columns(state.columns.ids))
+
     def _working_set(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Array:
         """The features that are used, and those with the largest slopes."""
         used = largest(np.abs(problem.by_feature(state.w))) > 0.0
