@@ -21,7 +21,7 @@ import typer
 from undercut import __version__
 from undercut.cli.config import with_config
 from undercut.cli.given import Given
-from undercut.cli.signature import train_signature
+from undercut.cli.signature import path_signature, train_signature
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
@@ -65,6 +65,19 @@ def train(file: Path | None = None, **typed: Any) -> None:
 
 train.__signature__ = train_signature()
 app.command()(train)
+
+
+def path(file: Path, **typed: Any) -> None:
+    """Fit FILE for many lambdas, each certified, and choose one of them by cross-validation."""
+    given = Given.read(typed)
+    given.check()
+    from undercut.cli.path import run
+
+    raise typer.Exit(run(file, given))
+
+
+path.__signature__ = path_signature()
+app.command()(path)
 
 
 @app.command()
@@ -186,4 +199,4 @@ def _fail(error: Exception, code: int) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"undercut: warning: {message}", err=True)
+    typer.echo(f"undercut: warning: {in_options(str(message))}", err=True)
