@@ -132,9 +132,10 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
     Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
-    "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure", "intercept", "class_weight", "multi_class", "solver", "penalty",
-    "l1_ratio", "kernel", "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps",
-    "max_seconds", "jobs", "output", "json", "quiet", "log_file",
+    "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
+    "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel", "degree", "coef0",
+    "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs", "output", "json",
+    "quiet", "log_file",
 )  # fmt: skip
 
 
