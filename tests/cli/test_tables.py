@@ -138,10 +138,11 @@ def test_a_path_of_lambdas_takes_a_table(run, tmp_path, cars):
     assert json.loads(run("evaluate", tmp_path / "m.uc", tmp_path / "cars.csv", "--json").stdout)["accuracy"] > 0.9
 
 
-def test_a_model_of_a_table_may_be_tested_on_another(run, tmp_path, cars):
+def test_a_model_of_a_table_may_be_tested_and_stopped_early_on_another(run, tmp_path, cars):
     file = tmp_path / "cars.csv"
     cars.select(reversed(cars.columns)).write_parquet(tmp_path / "other.parquet")
-    done = run("train", file, *TRAIN, "--test", tmp_path / "other.parquet", "--json", "-o", tmp_path / "m.uc")
+    others = ["--test", tmp_path / "other.parquet", "--valid", tmp_path / "other.parquet"]
+    done = run("train", file, *TRAIN, *others, "--json", "-o", tmp_path / "m.uc")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["test"]["accuracy"] > 0.9
 

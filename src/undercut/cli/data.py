@@ -87,23 +87,25 @@ def first_line(path: Path) -> str:
         return next(islice(lines, 1), b"").decode(errors="replace")
 
 
-def as_wide(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
-    """The same rows with more columns."""
+def as_wide_as(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
+    """The same rows with that many columns."""
+    if X.shape[1] > n_features:
+        return X[:, :n_features]
     return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
 def fitting(X: sp.csr_matrix, n_features: int, path: Path, *, strict: bool = False) -> sp.csr_matrix:
     """The rows with the features of a model; a feature that it never saw is left out with a note, or refused."""
-    if X.shape[1] <= n_features:
-        return as_wide(X, n_features)
     new = np.unique(X.indices[X.indices >= n_features]).size
+    if new == 0:
+        return as_wide_as(X, n_features)
     count = f"{new} feature{'s' if new > 1 else ''}"
     if strict:
         raise DataError(
             f"{path} has {count} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
         )
     note(f"{path}: ignored {count} never seen in training, beyond the {n_features} of the model")
-    return X[:, :n_features]
+    return as_wide_as(X, n_features)
 
 
 def read_weights(path: Path | None, n_samples: int) -> FloatArray | None:

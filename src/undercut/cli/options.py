@@ -94,6 +94,10 @@ OPTIONS = [
     Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
     Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
 
+    Option("valid", STOPPING, "Stop once the loss on this file no longer falls, and keep the best solution", type=Path,
+           online=True),
+    Option("patience", STOPPING, "How many solutions, or passes, in a row may fail to lower it", type=int, minimum=1,
+           default=5, needs={"valid": ()}, online=True),
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
     Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
