@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from undercut.cli.given import Given
+from undercut.cli.options import ROWS
 from undercut.cli.standard import note
-from undercut.cli.tables import check_no_table, later_table
+from undercut.cli.tables import check_no_table, later_table, training_table
 from undercut.display import Display, Part
 from undercut.errors import DataError
+from undercut.io import load_model
 from undercut.io.frames import is_table
 from undercut.io.reading import open_decompressed, watch_reading
 from undercut.io.svmlight import SvmlightData, load_svmlight
@@ -43,6 +46,17 @@ def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = Tru
     with reading(path):
         has_labels = labelled or not _begins_with_a_feature(path)
         return load_svmlight(path, n_features=n_features, labelled=has_labels)
+
+
+def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
+    """The rows of a file to train a model on, which keeps the columns of a table."""
+    if is_table(path):
+        data, model.table_ = training_table(path, given)
+        return data
+    given.check_file(ROWS)
+    if "start" in given:
+        check_no_table(load_model(given["start"]), path)
+    return read_rows(path, n_features=given["n_features"])
 
 
 def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:

@@ -14,11 +14,10 @@ import numpy as np
 from undercut.cli.data import read_weights
 from undercut.cli.given import Given
 from undercut.cli.models import build
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import OPTIONS, ROWS, named
 from undercut.cli.record import record
 from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
-from undercut.cli.sequences import ROWS
 from undercut.cli.standard import STANDARD, write_model
 from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
 from undercut.cli.tables import check_no_table, table_chunks, training_table
