@@ -152,11 +152,6 @@ class CheckpointPart:
         """Those of the fit."""
         return self._session.fingerprints
 
-    @property
-    def path(self) -> Path:
-        """Where the run is kept."""
-        return self._session.path
-
     def claim(self, resumed: SavedRun | None) -> SavedRun | None:
         """Where the run goes on: at ``resumed``, or at what the file holds of it."""
         return self._session.claim(resumed, self._name)
@@ -179,7 +174,7 @@ def load_runs(path: str | PathLike[str]) -> dict[str, SavedRun]:
     """The runs of a checkpoint, by the names of their problems."""
     content = read_checkpoint(Path(path))
     return {
-        name: SavedRun(header, named_parts(content.arrays, f"{at}/"))
+        name: SavedRun(header, named_parts(content.arrays, f"{at}/"), str(path))
         for at, (name, header) in enumerate(content.header["runs"].items())
     }
 

@@ -36,7 +36,7 @@ class Journal:
         for part in self._parts:
             self.saved = part.claim(resume) or self.saved
         if self.saved is not None:
-            self.saved.check(self._fingerprint, self._parts[0].path if self._parts else "the checkpoint")
+            self.saved.check(self._fingerprint)
 
     @property
     def seconds(self) -> float:

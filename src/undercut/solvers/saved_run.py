@@ -24,6 +24,7 @@ class SavedRun:
 
     header: dict[str, Any]
     arrays: dict[str, Array]
+    path: str = ""  # where it was read
 
     @property
     def trace(self) -> list[Progress]:
@@ -42,10 +43,10 @@ class SavedRun:
         """How long it has run."""
         return float(self.header["seconds"])
 
-    def check(self, problem: dict[str, str], path: Any) -> None:
+    def check(self, problem: dict[str, str]) -> None:
         """``CheckpointError`` unless it is the run of this problem."""
         if found := differences(self.header["problem"], problem):
-            raise CheckpointError(f"{path} holds a run of another problem: {found}")
+            raise CheckpointError(f"{self.path} holds a run of another problem: {found}")
 
     def finished(self) -> Result | None:
         """The result, if only that was kept."""
