@@ -181,3 +181,30 @@ def test_all_classes_write_one_trace(iris, tmp_path):
     assert list(traces.values()) == [result.trace for result in model.result_]
     first = json.loads(path.read_text().splitlines()[0])
     assert (first["data"], first["risk"], first["regularizer"]) == ("iris", "LinearRisk", repr(L2(1e-4)))
+
+
+def test_a_trace_that_no_longer_fits_on_the_disk_does_not_end_the_fit(iris, tmp_path):
+    class Full:
+        name, closed = "fit.jsonl", False
+
+        def write(self, text):
+            raise OSError("No space left on device")
+
+        def close(self):
+            """Nothing was opened."""
+
+    trace = TraceFile(tmp_path / "fit.jsonl")
+
+    class Recorder:
+        def __call__(self, progress):
+            """The session does the work."""
+
+        def session(self):
+            session = trace.session()
+            session._file.close()
+            session._file = Full()
+            return session
+
+    with pytest.warns(RuntimeWarning, match="the run goes on without it"):
+        model = LinearClassifier(callbacks=[Recorder()]).fit(*iris)
+    assert model.gap_ <= 1e-3 * model.objective_

@@ -133,6 +133,8 @@ class CheckpointSession:
             )
         self._written += 1
         self._pending = False
+        if set(self.runs) == {""}:  # the only run is on the disk, and the next write replaces it
+            self.runs = {}
         self._at = time.perf_counter()
         self._cost = self._at - began
 
