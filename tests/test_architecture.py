@@ -11,12 +11,14 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "numba": ["_jit"],
-    "sklearn": ["estimators", "cli"],
+    "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
     "rich": ["callbacks", "cli"],
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],
+    "polars": ["io.frames", "io.tables"],
+    "onnx": ["estimators.onnx_export"],
     "piqp": ["solvers.bundle.master"],
     "threadpoolctl": ["threads"],
 }

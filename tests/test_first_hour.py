@@ -73,3 +73,12 @@ def test_every_command_of_the_first_hour_prints_what_the_page_shows(tmp_path, mo
                 assert doctest.OutputChecker().check_output(shown, printed, FLAGS), f"$ {command}\n{printed}"
                 commands |= set(re.findall(r"undercut (\w+)", command))
     assert commands >= {"train", "predict", "evaluate", "info", "trace", "demo"}
+
+
+def test_no_row_of_who_has_it_leaves_undercut_alone_without():
+    lines = (PAGE.parent / "who-has-it.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert rows[0][-1] == "undercut"
+    for row in rows:
+        assert len(row) == 6
+        assert row[-1] != "no" or "no" in row[1:-1]

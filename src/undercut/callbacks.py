@@ -5,19 +5,24 @@ A callback is called with the ``Progress`` of every step; returning ``True`` end
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from undercut._jit.compile import on_compile
 from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, duration, fitted
+from undercut.errors import require
 from undercut.io.trace_file import TraceFile
 from undercut.solvers.checkpoint import Checkpoint
-from undercut.trace import Progress
+from undercut.trace import Progress, Result, Run, Status
+from undercut.types import FloatArray
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Checkpoint", "LiveProgress", "TraceFile", "describe", "step_parts"]
+__all__ = ["Checkpoint", "EarlyStopping", "LiveProgress", "TraceFile", "describe", "step_parts"]
 
 
 class LiveProgress:
@@ -59,6 +64,89 @@ class LiveProgress:
     def __call__(self, progress: Progress) -> None:
         left = self._left.after(progress.seconds, _relative_gap(progress))
         self._display.show(step_parts(progress, self._left.wanted, left))
+
+
+class EarlyStopping:
+    """Ends a run once a loss on other data no longer falls, and keeps the solution where it was smallest.
+
+    Parameters
+    ----------
+    loss : function
+        ``loss(risk, w)`` is the loss of a solution on other data; ``risk`` is what is minimized, for its intercept.
+    patience : int
+        How many solutions in a row may fail to lower it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from undercut import L2, LinearRisk, Logistic, minimize
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((40, 30)), rng.choice([-1.0, 1.0], 40)
+    >>> other = LinearRisk(rng.standard_normal((40, 30)), rng.choice([-1.0, 1.0], 40), Logistic())
+    >>> early = EarlyStopping(lambda risk, w: other.value(w), patience=2)
+    >>> minimize(LinearRisk(X, y, Logistic()), L2(1e-6), "line_search_bundle", callbacks=[early]).status.name
+    'STOPPED'
+    """
+
+    def __init__(self, loss: Callable[[Any, FloatArray], float], patience: int = 5) -> None:
+        require(patience >= 1, "`patience` must be at least 1", patience)
+        self.loss, self.patience = loss, patience
+
+    def __call__(self, progress: Progress) -> None:
+        """A step is no news without its solution."""
+
+    def session(self) -> EarlyStopping:
+        """Problems of a fit are stopped one by one."""
+        return self
+
+    @property
+    def done(self) -> dict[str, float]:
+        """Nothing is resumed."""
+        return {}
+
+    def part(self, problem: str) -> ValidatedRun:
+        """What watches one problem."""
+        return ValidatedRun(self.loss, self.patience)
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+class ValidatedRun:
+    """The callback of one problem for ``EarlyStopping``."""
+
+    def __init__(self, loss: Callable[[Any, FloatArray], float], patience: int) -> None:
+        self._loss, self._patience = loss, patience
+        self._risk: Any = None
+        self._best, self._waited, self._objective = math.inf, 0, math.inf
+        self._kept: tuple[Progress, FloatArray] | None = None
+
+    def started(self, run: Run) -> None:
+        """Remember what is minimized."""
+        self._risk = run.risk
+
+    def __call__(self, progress: Progress) -> None:
+        """A step is no news without its solution."""
+
+    def look(self, progress: Progress, solution: FloatArray) -> bool:
+        """Whether the loss has not fallen for too long; a step that leaves the solution as it was does not count."""
+        if progress.objective == self._objective:
+            return False
+        self._objective = progress.objective
+        value = self._loss(self._risk, solution)
+        if value < self._best:
+            self._best, self._waited, self._kept = value, 0, (progress, solution.copy())
+        else:
+            self._waited += 1
+        return self._waited >= self._patience
+
+    def chosen(self, result: Result) -> Result:
+        """The solution where the loss was smallest, with the bound of the whole run, if that is why it ended."""
+        if self._waited < self._patience or self._kept is None or result.status is not Status.STOPPED:
+            return result
+        at, w = self._kept
+        detail = f"the loss on other data was smallest, {self._best:.6g}, at step {at.step}"
+        return replace(result, w=w, objective=at.objective, detail=detail)
 
 
 def _relative_gap(progress: Progress) -> float:

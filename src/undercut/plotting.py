@@ -1,17 +1,27 @@
-"""Pictures of traces."""
+"""Pictures of traces and of paths."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from undercut.selection.path import Path as RegularizationPath
 from undercut.trace import Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito: for all eyes
+STYLES = ("-", "--", "-.", ":")
+NAMED = 7  # coefficients with a colour and a name; the others are grey
+DRAWN = 300  # coefficients, the largest ones
+BEYOND = 3.0  # times the largest coefficient at the choice: where the axis ends
+BETWEEN = 20  # lambdas between two of the path at which the bracket is drawn
 
 
 def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | None = None) -> Figure:
@@ -63,3 +73,104 @@ def _plot_bounds(axes: Axes, name: str, trace: Sequence[Progress], color: str) -
         high = sorted(row.objective for row in known)[-1 - len(known) // 10]
         margin = 0.05 * max(high - low, 1e-12 * abs(best))
         axes.set_ylim(low - margin, high + margin)
+
+
+def plot_path(
+    path: RegularizationPath,
+    file: str | Path | None = None,
+    *,
+    cv_results: Mapping[str, Any] | None = None,
+    lam: float | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
+    """Coefficients, coefficients that are not zero, the proved gap, and the score of held-out samples, against lambda.
+
+    ``cv_results`` are those of an estimator that chose its lambda, ``lam`` is the choice, ``names`` are those of the
+    coefficients.
+
+    >>> from undercut import Hinge, LinearRisk
+    >>> from undercut.selection import regularization_path
+    >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
+    >>> [axes.get_ylabel() for axes in plot_path(regularization_path(risk, [0.1, 0.01])).axes]
+    ['coefficients', 'coefficients that are not zero', 'proved relative gap']
+    """
+    from matplotlib.figure import Figure  # slow to import
+
+    n_rows, n_columns, size = (1, 3, (12.0, 3.6)) if cv_results is None else (2, 2, (10.0, 7.2))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(n_rows, n_columns).ravel()
+    _plot_coefficients(axes[0], path, names, lam)
+    _plot_nonzeros(axes[1], path)
+    _plot_brackets(axes[2], path)
+    if cv_results is not None:
+        _plot_scores(axes[3], cv_results)
+    for each in axes:
+        each.set_xscale("log")
+        each.set_xlabel("lambda (strong to weak)")
+        each.invert_xaxis()
+        each.grid(alpha=0.3)
+        if lam is not None:
+            each.axvline(lam, color="black", linewidth=1.0, linestyle=(0, (1, 1)))
+    if file is not None:
+        figure.savefig(file, dpi=150)
+    return figure
+
+
+def _plot_coefficients(axes: Axes, path: RegularizationPath, names: Sequence[str] | None, lam: float | None) -> None:
+    """The largest coefficients at the choice, or at the weak end, in colours; the others in grey."""
+    at = -1 if lam is None else int(np.abs(np.log(path.lams / lam)).argmin())
+    sizes = np.abs(path.coefficients[at])
+    largest = np.argsort(-sizes, kind="stable")[:DRAWN]
+    if sizes.any():
+        most = min(float(np.abs(path.coefficients).max()), BEYOND * float(sizes.max()))
+        axes.set_ylim(-1.05 * most, 1.05 * most)
+    for j in largest[NAMED:]:
+        axes.plot(path.lams, path.coefficients[:, j], color="0.75", linewidth=0.6)
+    for at, j in enumerate(largest[:NAMED]):
+        name = str(names[j]) if names is not None else str(j)
+        style = STYLES[at % len(STYLES)]
+        axes.plot(path.lams, path.coefficients[:, j], style, color=COLORS[at], linewidth=1.6, label=name)
+    axes.set_ylabel("coefficients")
+    axes.legend(fontsize="small", title="largest" if path.coefficients.shape[1] > NAMED else None)
+
+
+def _plot_nonzeros(axes: Axes, path: RegularizationPath) -> None:
+    axes.step(path.lams, path.n_nonzero, where="mid", color=COLORS[0], marker="o", markersize=3.0)
+    axes.set_ylabel("coefficients that are not zero")
+    axes.set_ylim(bottom=0.0)
+
+
+def _plot_brackets(axes: Axes, path: RegularizationPath) -> None:
+    """The gap at the lambdas of the path, and what is proved between them."""
+    if len(path) > 1:
+        n = BETWEEN * (len(path) - 1) + 1
+        fine = np.exp(np.interp(np.linspace(0, len(path) - 1, n), np.arange(len(path)), np.log(path.lams)))
+        nearest = [path.at(float(lam)) for lam in fine]
+        gaps = [max(each.gap / each.objective, 1e-16) if each.objective else 1e-16 for each in nearest]
+        axes.plot(fine, gaps, color=COLORS[5], linewidth=1.0, label="between the lambdas")
+    axes.plot(
+        path.lams,
+        np.maximum(path.gaps / path.objectives, 1e-16),
+        "o",
+        color=COLORS[0],
+        markersize=4.0,
+        label="computed",
+    )
+    if path.epsilon is not None:
+        axes.axhline(path.epsilon, color=COLORS[1], linestyle="--", label="epsilon")
+    axes.set_yscale("log")
+    axes.set_ylabel("proved relative gap")
+    axes.legend(fontsize="small")
+
+
+def _plot_scores(axes: Axes, cv_results: Mapping[str, Any]) -> None:
+    """The mean score with a band of one standard error, and the scores of the folds."""
+    lams, mean = np.asarray(cv_results["param_lam"], dtype=float), np.asarray(cv_results["mean_test_score"])
+    folds = [cv_results[name] for name in cv_results if name.startswith("split") and name.endswith("_test_score")]
+    error = np.asarray(cv_results["std_test_score"]) / math.sqrt(max(len(folds), 1))
+    for number, scores in enumerate(folds[:DRAWN]):
+        axes.plot(lams, scores, color="0.7", linewidth=0.6, label="one fold" if number == 0 else None)
+    axes.fill_between(lams, mean - error, mean + error, color=COLORS[5], alpha=0.4, label="one standard error")
+    axes.plot(lams, mean, "o-", color=COLORS[0], markersize=4.0, label="mean of the folds")
+    axes.set_ylabel("score of held-out samples")
+    axes.legend(fontsize="small")

@@ -38,6 +38,7 @@ class Status(Enum):
     )
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
+    DECIDED = "a smaller gap cannot change the choice of lambda any more"
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
@@ -119,6 +120,17 @@ class Ending(Protocol):
         """Called once per run, with the row that the last move may have added to the trace."""
 
 
+@runtime_checkable
+class Looking(Protocol):
+    """A callback that looks at the solutions of a run, and may prefer an earlier one to the last."""
+
+    def look(self, progress: Progress, solution: FloatArray) -> bool | None:
+        """Called with every step in place of the callback itself; ``True`` ends the run."""
+
+    def chosen(self, result: Result) -> Result:
+        """The result to report."""
+
+
 class Session(Protocol):
     """What a callback keeps during one fit, which may have several problems, and several at once.
 
@@ -169,6 +181,22 @@ def tell_start(callbacks: Iterable[Any], run: Run) -> None:
     for callback in callbacks:
         if isinstance(callback, Starting):
             callback.started(run)
+
+
+def tell_step(callbacks: Iterable[Any], progress: Progress, solution: FloatArray) -> bool:
+    """Tell every callback of a step; whether one of them wants to end the run."""
+    asked = [
+        callback.look(progress, solution) if isinstance(callback, Looking) else callback(progress)
+        for callback in callbacks
+    ]
+    return any(asked)
+
+
+def chosen(callbacks: Iterable[Any], result: Result) -> Result:
+    """The result that the callbacks prefer."""
+    for callback in callbacks:
+        result = callback.chosen(result) if isinstance(callback, Looking) else result
+    return result
 
 
 def tell_end(callbacks: Iterable[Any], result: Result) -> None:

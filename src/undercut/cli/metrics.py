@@ -34,7 +34,7 @@ def _ranking(model: Ranker, X: Any, y: Array, qid: Array) -> list[Row]:
     scores = model.predict(X)
     rows = [Row(f"NDCG@{k}", mean_ndcg(y, scores, qid, k=k)) for k in (1, 5, 10)]
     if isinstance(model.loss, str):
-        rows.append(Row("test risk", _value(named_risk(model.loss)(scores[:, None], y, qid))))
+        rows.append(Row("test risk", at_score(named_risk(model.loss)(scores[:, None], y, qid))))
     return rows
 
 
@@ -53,7 +53,7 @@ def _numbers(model: Any, X: Any, y: FloatArray) -> list[Row]:
     if isinstance(loss, Poisson):
         rows.append(Row("Poisson deviance", metrics.mean_poisson_deviance(y, predicted)))
     scores = model._scores(X).reshape(-1, 1)
-    return [*rows, Row("test risk", _value(LinearRisk(scores, y, loss)))]
+    return [*rows, Row("test risk", at_score(LinearRisk(scores, y, loss)))]
 
 
 def _classes(model: Any, X: Any, y: Array) -> list[Row]:
@@ -104,7 +104,7 @@ def _class_risk(model: Any, scores: FloatArray, codes: Array) -> float:
     """The risk of the model's own loss, as its objective counts it, at the scores of other samples."""
     signs = np.where(codes == 1, 1.0, -1.0)
     if isinstance(model, MultivariateClassifier):
-        return _value(MultivariateRisk(scores, signs, model._measure()))
+        return at_score(MultivariateRisk(scores, signs, model._measure()))
     joint = model._joint_loss() if isinstance(model, LinearClassifier) else None
     if joint is not None:
         scores = scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])
@@ -113,10 +113,10 @@ def _class_risk(model: Any, scores: FloatArray, codes: Array) -> float:
     loss = model._loss() if hasattr(model, "loss") else Hinge()
     problems = zip(positive_codes(model.classes_.size), scores.T, strict=True)
     return sum(
-        _value(LinearRisk(column[:, None], np.where(codes == code, 1.0, -1.0), loss)) for code, column in problems
+        at_score(LinearRisk(column[:, None], np.where(codes == code, 1.0, -1.0), loss)) for code, column in problems
     )
 
 
-def _value(risk: Any) -> float:
+def at_score(risk: Any) -> float:
     """The value of a risk whose only feature is the score."""
     return float(risk.value(np.ones(1)))

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.option import Option
-from undercut.cli.readers import balance, class_weight, number_or_word
+from undercut.cli.readers import balance, class_weight, names, number_or_word, numbers, numbers_or_words
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
+TABLES, CHOICE = "CSV, TSV and Parquet files", "Choice"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
@@ -24,6 +25,13 @@ OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences", choices=("sequence",)),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files="SVMlight files", online=True),
+    Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
+    Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
+    Option("ignore", DATA, "Columns of a table to leave out, such as id,name", files=TABLES, reads=names, online=True),
+    Option("categorical", DATA, "Columns of numbers that are categories, such as zip", files=TABLES, reads=names,
+           online=True),
+    Option("impute", DATA, "Fill in missing values of a table: the mean, or the most frequent category", type=bool,
+           flags=("--impute",), files=TABLES, online=True),
     Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
            excludes=("measure", "nu", "kernel", "task")),
     Option("weights", DATA, "A file with the weight of each sample, one per line", type=Path, online=True),
@@ -103,6 +111,36 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
+    Option("lambdas", CHOICE, "Such as 1e-2,1e-3 or 1e-2:1e-8:20, from, to and how many",
+           usual="from where nothing moves to where the training risk stops falling", sets="lams", reads=numbers),
+    Option("Cs", CHOICE, "With --kernel, in place of --lambdas", usual="1e-2:1e4:7", flags=("--Cs",),
+           reads=numbers, needs={"kernel": ()}),
+    Option("gammas", CHOICE, "With --kernel: some of them, or scale or auto", usual="scale", reads=numbers_or_words,
+           needs={"kernel": ()}),
+    Option("cv", CHOICE, "Choose by this many folds", type=int, minimum=2, sets="cv"),
+    Option("scoring", CHOICE, "A score of scikit-learn such as roc_auc", usual="that of the model", sets="scoring",
+           needs={"cv": ()}),
+    Option("rule", CHOICE, "best, or one_standard_error: the strongest lambda within that of the best",
+           usual="best", sets="rule", needs={"cv": ()}),
+    Option("extend", CHOICE, "Go on beyond --lambdas where the best one is the last", type=bool, flags=("--extend",),
+           sets="extend", needs={"cv": ()}),
+    Option("epsilon", CHOICE, "Without --cv: prove this relative gap for every lambda between the first and the last",
+           type=float, excludes=("cv", "kernel")),
+    Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),
+]  # fmt: skip
+SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
+    "task", "n_features", "weights", "loss", "measure", "intercept", "class_weight", "multi_class", "solver", "penalty",
+    "l1_ratio", "kernel", "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps",
+    "max_seconds", "jobs", "output", "json", "quiet", "log_file",
+)  # fmt: skip
+
+
 def named(name: str) -> Option:
     """The record of an option."""
-    return next(option for option in OPTIONS if option.name == name)
+    return next(option for option in (*OPTIONS, *PATH_OPTIONS) if option.name == name)
+
+
+def path_options() -> list[Option]:
+    """All options of ``undercut path``."""
+    return [*PATH_OPTIONS[:-1], *map(named, SHARED), PATH_OPTIONS[-1]]

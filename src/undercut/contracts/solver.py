@@ -100,6 +100,11 @@ class Solver(ABC, Generic[S, K, G]):
             if len(types) == 3 and isinstance(types[1], type) and isinstance(types[2], type):
                 cls.risk_type, cls.reg_type = types[1:]
 
+    @property
+    def name(self) -> str:
+        """What a trace calls the method."""
+        return type(self).__name__
+
     def certificate(self, risk: K) -> Certificate:
         """What the lower bound of a run on this risk is worth."""
         return "global"
@@ -130,6 +135,14 @@ class Solver(ABC, Generic[S, K, G]):
     def remark(self, state: S) -> str:
         """What a user should know about the solution beyond the status."""
         return ""
+
+    def carry(self, risk: K, reg: G, state: S) -> S:
+        """The state before the first step with another ``reg``, from a run on the same risk that has ended.
+
+        The planes of a risk do not depend on lambda.  ``state`` belongs to the new run.  A method that keeps more than
+        its solution, such as planes, scores or a dual point, passes that on.
+        """
+        return self.init(risk, reg, state.solution)
 
     def check(self, risk: Risk, reg: Regularizer) -> None:
         """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""

@@ -12,7 +12,7 @@ from undercut.contracts import Loss
 from undercut.errors import require
 from undercut.estimators.inputs import validated
 from undercut.estimators.sparse_coef import dense_coef
-from undercut.estimators.targets import positive_codes
+from undercut.estimators.targets import Problem, positive_codes
 from undercut.io.model_file import ModelState
 from undercut.risks import ScoreRisk
 from undercut.trace import Result
@@ -45,9 +45,22 @@ class Fit(NamedTuple):
         return cls(result.w, risk.intercept(result.w), result)
 
 
+class Task(NamedTuple):
+    """One problem of a fit."""
+
+    risk: Any
+    problem: Problem = Problem(np.empty(0), None)
+
+
 def stacked(fits: list[Fit]) -> tuple[FloatArray, FloatArray]:
     """``coef_`` and ``intercept_`` of several problems, one row each."""
     return np.stack([fit.w for fit in fits]), np.array([fit.intercept for fit in fits])
+
+
+def solved(tasks: list[Task], solutions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The same from the problems and their solutions."""
+    intercepts = [task.risk.intercept(w) for task, w in zip(tasks, solutions, strict=True)]
+    return np.stack(solutions), np.array(intercepts)
 
 
 class LinearModel:

@@ -28,9 +28,11 @@ from undercut.trace import (
     Result,
     Run,
     Status,
+    chosen,
     open_sessions,
     tell_end,
     tell_start,
+    tell_step,
     unproved,
 )
 from undercut.types import FloatArray
@@ -256,7 +258,7 @@ class _Run:
             progress,
             seconds=time.perf_counter() - self._began,
             certificate=self.certificate,
-            solver=progress.solver or type(self.solver).__name__,
+            solver=progress.solver or self.solver.name,
         )
 
     def _record(self, state: State) -> Status | None:
@@ -266,10 +268,10 @@ class _Run:
         changed = now.objective < last.objective or self._closer(now, last)
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
-        asked = [callback(now) for callback in self.callbacks]
+        asked = tell_step(self.callbacks, now, state.solution)
         status = self._judged(now, last)
         self._interrupted = status is None and self._may_stop and requested() is not None
-        return Status.STOPPED if status is None and (any(asked) or self._interrupted) else status
+        return Status.STOPPED if status is None and (asked or self._interrupted) else status
 
     def _judged(self, now: Progress, last: Progress) -> Status | None:
         status = self._status(now, last)
@@ -316,7 +318,8 @@ class _Run:
             self.trace = [unproved(row) for row in self.trace]
             progress = unproved(progress)
         numbers = progress.objective, progress.lower_bound
-        return Result(solution, *numbers, self.certificate, status, self.trace, detail, self._interrupted)
+        result = Result(solution, *numbers, self.certificate, status, self.trace, detail, self._interrupted)
+        return chosen(self.callbacks, result)
 
 
 def _last_two(trace: list[Progress]) -> tuple[Progress, Progress]:

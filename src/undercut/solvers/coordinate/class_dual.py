@@ -72,6 +72,10 @@ class ClassDual:
         shares[at] -= self.cap
         return -shares
 
+    @property
+    def strength(self) -> float:
+        return self.lam
+
     def bound(self, a: FloatArray, z: FloatArray) -> float:
         size = float(np.vdot(np.abs(a), self.costs[self.risk.y])) + float(np.vdot(z, z))
         return self.value(a, z) - ROUNDING * self.lam * size

@@ -26,6 +26,10 @@ class Dual(Protocol):
     def pass_work(self) -> int:
         """What one sweep over all samples costs, in entries of X."""
 
+    @property
+    def strength(self) -> float:
+        """How much of minus a slope of the risk is one unit of a."""
+
     def settled(self, a: FloatArray) -> FloatArray:
         """a in its domain, where the rounding of many sweeps may have moved it out."""
 

@@ -77,6 +77,14 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
 
     @override
+    def carry(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
+        last = state.descent.dual
+        descent = _descent(risk, reg, -last.strength * state.descent.a)
+        objective = reg.value(state.solution) + state.line.value(state.t)
+        progress = Progress(0, objective, least(risk, reg))
+        return replace(state, descent=descent, certified=0, idle=0, progress=progress)
+
+    @override
     def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
         # 1. A slice of sweeps, short enough for a clock.
         last, descent = state.progress, state.descent.copy()
