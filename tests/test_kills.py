@@ -6,12 +6,13 @@ import random
 import signal
 import struct
 import time
-import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+from tests.forks import forked, needs_fork
 from tests.kernel_problems import machine
 from undercut import L2, ChainRisk, Hinge, LinearClassifier, LinearRisk, LineSearchBundle, Stop, minimize
 from undercut.callbacks import Checkpoint
@@ -73,19 +74,6 @@ def counted():
         yield tell, lambda: struct.unpack("q", shared[:8])[0], reset
 
 
-def started(run, callbacks):
-    """The process id of a child that runs and never comes back."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which the child does not use
-        child = os.fork()
-    if child == 0:
-        try:
-            run(callbacks)
-        finally:
-            os._exit(0)
-    return child
-
-
 def wait_for(count, wanted, child):
     """Wait until the child has made some steps, or is over."""
     while count() < wanted and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -96,7 +84,7 @@ def saved_steps(path):
     return sum(run["step"] + 1 for run in describe_checkpoint(path).values()) if path.exists() else 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that share what was compiled")
+@needs_fork
 @pytest.mark.parametrize("run", [batch, online, multiclass, sequence, hedging], ids=lambda run: run.__name__)
 def test_a_killed_run_goes_on_where_it_was(run, tmp_path, counted, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # it is about the loss of power
@@ -107,7 +95,7 @@ def test_a_killed_run_goes_on_where_it_was(run, tmp_path, counted, monkeypatch):
     for _ in range(KILLS):
         path.unlink(missing_ok=True)
         reset()
-        child = started(run, [tell, Checkpoint(path, every=0.0)])
+        child = forked(partial(run, [tell, Checkpoint(path, every=0.0)]))
         wait_for(count, chance.randrange(n_steps), child)
         time.sleep(chance.uniform(0.0, 2e-3))
         os.kill(child, signal.SIGKILL)

@@ -6,12 +6,12 @@ import os
 import signal
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+from tests.forks import exit_code, forked, needs_fork
 from undercut import L2, FunctionRisk, LinearClassifier, Status, Stop, minimize
 from undercut.callbacks import Checkpoint
 from undercut.interrupts import graceful, requested
@@ -64,7 +64,7 @@ def test_classes_at_once_all_end_after_a_signal():
     assert all(np.isfinite(result.objective) for result in model.result_)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a process to end")
+@needs_fork
 def test_a_second_signal_aborts(tmp_path):
     ready = tmp_path / "ready"
 
@@ -73,17 +73,13 @@ def test_a_second_signal_aborts(tmp_path):
         time.sleep(30.0)
         return 0.0, w
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which the child does not use
-        child = os.fork()
-    if child == 0:
-        code = 1
+    def work():
         try:
             minimize(FunctionRisk(slow, n_params=2), L2(1.0))
         except KeyboardInterrupt:
-            code = 77
-        finally:
-            os._exit(code)
+            return 77
+
+    child = forked(work)
     began = time.monotonic()
     while not ready.exists():
         time.sleep(1e-3)
@@ -91,7 +87,7 @@ def test_a_second_signal_aborts(tmp_path):
     time.sleep(0.05)
     assert os.waitpid(child, os.WNOHANG) == (0, 0), "the first signal waits for the step"
     os.kill(child, signal.SIGINT)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 77
+    assert exit_code(child) == 77
     assert time.monotonic() - began < 25.0
 
 

@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import time
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_iris
+from tests.forks import exit_code, forked, needs_fork
 
 from undercut import load_model
 from undercut.cli import main
@@ -36,19 +36,12 @@ STREAM = ("train", "two.svm", "--online", "--chunk-rows", "20", "-q")
 
 def child_of(*arguments):
     """The process id of a command that runs beside the test."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which the child does not use
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            sys.argv = ["undercut", *arguments]
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        finally:
-            os._exit(code)
-    return child
+
+    def command():
+        sys.argv = ["undercut", *arguments]
+        main()
+
+    return forked(command)
 
 
 def wait_until(holds, seconds=20.0):
@@ -60,10 +53,6 @@ def wait_until(holds, seconds=20.0):
 
 def rows_in(path):
     return len(path.read_text().splitlines()) if path.exists() else 0
-
-
-def exit_code(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_slices_make_the_same_model_as_one_run(folder, undercut):
@@ -80,7 +69,7 @@ def test_slices_make_the_same_model_as_one_run(folder, undercut):
     assert [row.step for row in read_trace("run.jsonl")] == list(range(one.n_iter_ + 1))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that share what was compiled")
+@needs_fork
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_run_with_model_trace_and_checkpoint(folder, undercut, number, code):
     command = [*FIT, "--gap", "1e-14", "-o", "m.uc", "--trace", "run.jsonl", "--checkpoint", "run.ck"]
@@ -99,7 +88,7 @@ def test_a_signal_ends_a_run_with_model_trace_and_checkpoint(folder, undercut, n
     assert len(more) == len(steps) + 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that share what was compiled")
+@needs_fork
 def test_a_signal_ends_a_stream_after_the_chunk_in_hand(folder, undercut):
     undercut(*STREAM, "--passes", "40", "-o", "whole.uc")
     command = (
@@ -172,6 +161,7 @@ def test_a_checkpoint_of_another_problem_is_refused_and_stays(folder, undercut):
     assert (folder / "run.ck").read_bytes() == before
 
 
+@needs_fork
 def test_a_run_that_is_not_over_is_not_replaced(folder, undercut):
     fit = (*FIT, "--gap", "1e-14", "-o", "m.uc", "--trace", "t.jsonl")
     child = child_of(*fit, "--checkpoint", "run.ck", "--every", "0")
