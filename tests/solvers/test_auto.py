@@ -13,12 +13,15 @@ from tests.catalogue import Problem
 from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler
 from undercut.losses import CrammerSinger
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
-from undercut.regularizers import KernelNorm
+from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    ColumnGeneration,
     DualCoordinate,
+    InteriorPoint,
     KernelHedging,
+    LeastSquares,
     LevelBundle,
     LineSearchBundle,
     Newton,
@@ -26,6 +29,7 @@ from undercut.solvers import (
     PairDescent,
     ProximalBundle,
     Race,
+    Relay,
     TruncatedNewton,
     WorkingSet,
 )
@@ -66,7 +70,15 @@ def several_classes():
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
-    (Problem("hinge").risk(), L1(0.1), LevelBundle()),
+    (Problem("hinge").risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge").risk(), Entropy(0.1), LevelBundle()),
+    (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
+    (Problem("absolute").risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
+    (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
+    (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -77,8 +89,9 @@ CASES = [
         L2(0.1),
         Race(candidates=(LineSearchBundle(), TruncatedNewton())),
     ),
+    (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
-    (Problem("logistic").risk(), L1(0.1), WorkingSet()),
+    (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
     (sparse(1000, 200), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(4000, 30), L2(0.1), Race(candidates=(LineSearchBundle(), DualCoordinate()))),
     (sparse(30, 30), L2(0.1), LineSearchBundle()),
@@ -126,5 +139,5 @@ def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
 
 def test_the_architecture_page_prints_the_table():
     page = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    printed = re.findall(r"^\| ([^|]+) \| (?:`Race` of )?`\w+`[^|]* \| ([^|]+) \|$", page, re.MULTILINE)
+    printed = re.findall(r"^\| ([^|]+) \| (?:`(?:Race|Relay)` of )?`\w+`[^|]* \| ([^|]+) \|$", page, re.MULTILINE)
     assert printed == [(row.condition, row.reason) for row in TABLE]
