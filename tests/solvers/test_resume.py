@@ -30,6 +30,7 @@ from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import CRF, M3N
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.solvers import SOLVERS, Race
+from undercut.solvers.relay import Relay
 
 
 def samples(seed=0, n=60, d=12):
@@ -108,18 +109,22 @@ CASES = {
     "adaptive": lambda: (structured(cache=0), L2(0.05), {"batch_size": 4}),
     "pegasos": lambda: (linear(Logistic()), L2(0.01), {"sampling": "replacement"}),
     "race": lambda: (linear(Hinge(), sparse=True), L2_SMALL),
+    "relay": lambda: (linear(Hinge()), L2_SMALL),
 }
 STEPS = 13
+
+
+SEVERAL = {
+    "race": Race(candidates=(SOLVERS["line_search_bundle"](), SOLVERS["dual_coordinate"]()), deterministic=True),
+    "relay": Relay(candidates=(SOLVERS["interior_point"](), SOLVERS["line_search_bundle"]()), patience=3),
+}
 
 
 def solved(name, **options):
     """The first steps of a case, made anew each time as another process would."""
     risk, reg, *settings = CASES[name]()
     key = name.partition(" ")[0]
-    if key == "race":
-        solver = Race(candidates=(SOLVERS["line_search_bundle"](), SOLVERS["dual_coordinate"]()), deterministic=True)
-    else:
-        solver = SOLVERS[key](**(settings[0] if settings else {}))
+    solver = SEVERAL[key] if key in SEVERAL else SOLVERS[key](**(settings[0] if settings else {}))
     return minimize(risk, reg, solver, **options)
 
 
@@ -141,7 +146,8 @@ def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
     whole = solved(name, stop=stop_after(STEPS))
     solved(name, stop=stop_after(1), callbacks=[Checkpoint(path)])
     if name != "progressive_hedging":  # whose steps are runs
-        monkeypatch.setattr(SOLVERS[name.partition(" ")[0]] if name != "race" else Race, "init", no_start)
+        kind = type(SEVERAL[name]) if name in SEVERAL else SOLVERS[name.partition(" ")[0]]
+        monkeypatch.setattr(kind, "init", no_start)
     for steps in (2, 5, 9, STEPS):
         last = solved(name, stop=stop_after(steps), callbacks=[Checkpoint(path)], resume=path)
     assert numbers(last) == numbers(whole)
@@ -150,4 +156,4 @@ def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
 
 
 def test_every_solver_has_a_case():
-    assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, "race"}
+    assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, *SEVERAL}
