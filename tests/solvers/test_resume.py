@@ -21,11 +21,12 @@ from undercut import (
     Ramp,
     Squared,
     SquaredHinge,
+    Status,
     Stop,
     StructuredRisk,
     minimize,
 )
-from undercut.callbacks import Checkpoint
+from undercut.callbacks import Checkpoint, EarlyStopping
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import CRF, M3N
 from undercut.risks.combined.sharded import ShardedRisk
@@ -157,3 +158,22 @@ def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
 
 def test_every_solver_has_a_case():
     assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, *SEVERAL}
+
+
+def test_early_stopping_goes_on_with_the_best_solution_so_far(tmp_path):
+    rng = np.random.default_rng(3)
+    other = LinearRisk(rng.standard_normal((60, 12)), rng.choice([-1.0, 1.0], 60), Logistic())
+
+    def early():
+        return EarlyStopping(lambda risk, w: other.value(w), patience=3)
+
+    path, problem = tmp_path / "run.ck", (linear(Logistic()), L2(1e-6), "line_search_bundle")
+    whole = minimize(*problem, stop=stop_after(50), callbacks=[early()])
+    assert whole.status is Status.STOPPED
+    for steps in range(1, whole.n_steps):
+        resume = path if path.exists() else None
+        minimize(*problem, stop=stop_after(steps), callbacks=[early(), Checkpoint(path)], resume=resume)
+    last = minimize(*problem, stop=stop_after(50), callbacks=[early()], resume=path)
+    assert last.status is Status.STOPPED
+    assert last.n_steps == whole.n_steps
+    np.testing.assert_array_equal(last.w, whole.w)

@@ -167,7 +167,8 @@ class CheckpointPart:
     def end(self, take: Callable[[], SavedRun], result: Result) -> None:
         """Save the run as it ended; of several problems, those that are solved are kept by their results."""
         run = take()
-        if self._name and result.status is Status.CONVERGED:
+        is_over = result.status in (Status.CONVERGED, Status.STOPPED) and not result.interrupted
+        if self._name and is_over:
             run = saved_result(run, result)
         self._session.keep(self._name, run, now=result.status is Status.STOPPED or not self._name)
 
