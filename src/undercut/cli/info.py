@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model or a checkpoint."""
     try:
-        rows = model_rows(load_model(path), top)
+        rows = _model_rows(load_model(path), top)
     except ModelFileError:
         try:
             rows = checkpoint_rows(read_header(path))
@@ -41,7 +42,8 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     runs = header["runs"]
     rows = [Row("model", "Checkpoint"), Row("problems", len(runs))]
     for name, run in runs.items():
-        last = Progress(run["step"], run["objective"], run["lower_bound"], certificate=run["certificate"])
+        bound = -math.inf if run["lower_bound"] is None else run["lower_bound"]  # a stream has none
+        last = Progress(run["step"], run["objective"], bound, certificate=run["certificate"])
         numbers = {key: run[key] for key in ("step", "objective", "lower_bound", "seconds", "solver", "status")}
         text = f"{describe(last)}  {run['seconds']:.2f} s  {run['solver']}  {run['status'] or 'to be continued'}"
         rows.append(Row(name or "run", numbers | {"gap": last.gap}, text))
@@ -50,8 +52,8 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
 
 
-def model_rows(model: Any, top: int) -> list[Row]:
-    """The rows of a model; of a pipeline its steps, and the rows of the last."""
+def _model_rows(model: Any, top: int) -> list[Row]:
+    """The steps of a pipeline, and what its last one is."""
     if not isinstance(model, Pipeline):
         return info_rows(model, top)
     steps = [type(step).__name__ for step in model]
@@ -67,6 +69,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         *certificate_rows(model),
         *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
+        *([Row("lambda", model.lam_)] if hasattr(model, "lam_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
         Row("features", model.n_features_in_),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,10 +38,22 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 
 
-def risk_on(model: Any, data: SvmlightData) -> float:
-    """The risk of a fitted model on other samples."""
-    risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
-    return risk
+class BestPass:
+    """The model after the pass of a stream whose risk on another file is smallest."""
+
+    def __init__(self, path: Path, patience: int) -> None:
+        self._path = path
+        self._patience, self._waited, self._risk = patience, 0, math.inf
+        self.model: Any = None
+
+    def is_over(self, model: Any) -> bool:
+        """Look at the model after a pass; whether the risk has not fallen for too many passes."""
+        data = read_fitting(model, self._path, model.n_features_in_)
+        risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
+        self._waited += 1
+        if risk < self._risk:
+            self._risk, self._waited, self.model = risk, 0, deepcopy(model)
+        return self._waited >= self._patience
 
 
 def _of_numbers(model: LinearRegressor, data: SvmlightData, other: SvmlightData) -> ValidationLoss:
@@ -53,7 +68,8 @@ def _of_classes(model: LinearClassifier, data: SvmlightData, other: SvmlightData
     unknown = np.setdiff1d(truth, classes)
     if unknown.size:
         raise DataError(f"the targets of --valid must be among {classes.tolist()}; got {unknown[0]}")
-    joint, loss = model._joint_loss(), model._loss()
+    joint: Any = model._joint_loss()
+    loss = model._loss()
 
     def of_one(risk: Any, w: FloatArray) -> float:
         positive = _positive_class(risk.y, y, classes)

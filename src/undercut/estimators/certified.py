@@ -33,11 +33,11 @@ from undercut.types import FloatArray
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
 INPUTS = ("n_features_in_", "feature_names_in_")
-RECORDS = ("table_", "training_")  # what the command line knows of a fit: the columns of its file, and the rest
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
+RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
 
 
 class Minimizer:
