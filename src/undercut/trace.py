@@ -44,7 +44,7 @@ class Status(Enum):
     )
     STOPPED = (
         "stopped by a callback or a signal: the best solution so far is kept; "
-        "go on with a checkpoint, or from the solution with w0, warm_start or --start"
+        "continue with a checkpoint, or from the solution with w0, warm_start or --start"
     )
     NONCONVEX = (
         "the risk is not what it declares: a plane or its lower_bound lies above a value already seen, so there is no "
