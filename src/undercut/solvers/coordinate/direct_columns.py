@@ -57,8 +57,10 @@ class DirectColumns(Columns):
         return self.products(np.arange(self.n_params), slopes)
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
-        trial = Trial(self, model, penalty, w)
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+    ) -> Move:
+        trial = Trial(self, model, penalty, w, gradient)
         fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
         for done in range(1, min(fit, n_rounds) + 1):
             met = trial.descend()
@@ -117,6 +119,22 @@ class SparseColumns(CompressedColumns):
         return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
+class SomeColumns(SparseColumns):
+    """Those at the places ``chosen`` of other columns, copied."""
+
+    def __init__(self, columns: SparseColumns, chosen: Array) -> None:
+        starts, rows, values = columns.parts
+        spans = [slice(starts[j], starts[j + 1]) for j in chosen]
+        self.ids, self.n_samples = columns.ids[chosen], columns.n_samples
+        counts = np.diff(starts)[chosen]
+        self.parts = (
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([rows[:0], *[rows[span] for span in spans]]),
+            np.concatenate([values[:0], *[values[span] for span in spans]]),
+        )
+        self.n_entries = int(counts.sum())
+
+
 class WideColumns(DirectColumns):
     """Columns of a dense matrix with few rows, widened to float64."""
 
@@ -155,7 +173,9 @@ class WideColumns(DirectColumns):
 class Trial:
     """Where a minimization of the model is."""
 
-    def __init__(self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray) -> None:
+    def __init__(
+        self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray, gradient: FloatArray
+    ) -> None:
         self.columns, self.model, self.penalty = columns, model, penalty
         self.start, self.w = w, w.copy()
         self.z = np.zeros_like(model.slopes)
@@ -163,7 +183,7 @@ class Trial:
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
         self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
-        self.gradient = columns.gradient(model.slopes)
+        self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
