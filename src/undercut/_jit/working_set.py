@@ -42,6 +42,19 @@ def fill_columns(indptr, indices, data, slot, position, rows, values):
 
 
 @njit(cache=True, nogil=True)
+def take_columns(indptr, indices, data, slot, starts, columns, values):
+    """Copy the entries of columns with a slot row by row; ``starts``, all 0, becomes where the rows start."""
+    to = np.uint64(0)
+    for i in range(np.uint64(indptr.size - 1)):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            at = slot[np.uint64(indices[k])]
+            columns[to] = at  # overwritten where the column is not wanted: a branch would be slower
+            values[to] = data[k]
+            to += np.uint64(at >= 0)
+        starts[i + np.uint64(1)] = to
+
+
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, active, g, out):
     """``out_j = <x_j, g>`` for the columns j in ``active``."""
     for j in active:

@@ -119,22 +119,6 @@ class SparseColumns(CompressedColumns):
         return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
-class SomeColumns(SparseColumns):
-    """Those at the places ``chosen`` of other columns, copied."""
-
-    def __init__(self, columns: SparseColumns, chosen: Array) -> None:
-        starts, rows, values = columns.parts
-        spans = [slice(starts[j], starts[j + 1]) for j in chosen]
-        self.ids, self.n_samples = columns.ids[chosen], columns.n_samples
-        counts = np.diff(starts)[chosen]
-        self.parts = (
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([rows[:0], *[rows[span] for span in spans]]),
-            np.concatenate([values[:0], *[values[span] for span in spans]]),
-        )
-        self.n_entries = int(counts.sum())
-
-
 class WideColumns(DirectColumns):
     """Columns of a dense matrix with few rows, widened to float64."""
 

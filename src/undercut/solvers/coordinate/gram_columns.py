@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, SomeColumns, SparseColumns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, SparseColumns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -77,12 +76,8 @@ class CompressedGram(GramColumns):
     def __init__(self, columns: CompressedColumns) -> None:
         self.ids = columns.ids
         self._columns = columns
-
-    @cached_property
-    def X(self) -> sp.csr_array:
-        """The columns by rows."""
-        starts, rows, values = self._columns.parts
-        return sp.csc_array((values, rows, starts), shape=(self._columns.n_samples, self.ids.size)).tocsr()
+        starts, rows, values = columns.parts
+        self.X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -93,14 +88,30 @@ class CompressedGram(GramColumns):
         return self._columns.scores(w)
 
 
-class CompactColumns(CompressedGram, PointwiseGram):
-    """Sparse columns with one parameter each.
+class CompactColumns(PointwiseGram):
+    """A few sparse columns with many entries each and one parameter each.
 
     Where few parameters are not zero or likely to become so, the others stay zero in the model: a Gram matrix takes
-    time in the square of its columns.
+    time in the square of its columns.  ``rows`` holds the columns at the places ``chosen`` of ``columns``, by rows.
     """
 
-    _columns: SparseColumns
+    def __init__(self, columns: SparseColumns, rows: SparseDesign, chosen: Array) -> None:
+        self.ids = columns.ids[chosen]
+        self._columns, self._design, self._chosen = columns, rows, chosen
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._columns.products(self._chosen, slopes)[self._chosen]
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        every = np.zeros(self._columns.ids.size)
+        every[self._chosen] = w
+        return self._columns.scores(every)
+
+    @override
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        return self._design.weighted_gram(bend)
 
     @override
     def minimize(
@@ -109,15 +120,11 @@ class CompactColumns(CompressedGram, PointwiseGram):
         likely = np.flatnonzero((w != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
         if likely.size >= PART * w.size:
             return super().minimize(model, w, gradient, penalty, tol, n_rounds)
-        part = CompactColumns(SomeColumns(self._columns, likely))
+        part = CompactColumns(self._columns, some_columns(self._design, likely), self._chosen[likely])
         move = part.minimize(model, w[likely], gradient[likely], penalty, tol, n_rounds)
         now = np.zeros_like(w)
         now[likely] = move.w
         return Move(now, move.scores)
-
-    @override
-    def weighted_gram(self, bend: FloatArray) -> FloatArray:
-        return SparseDesign(self.X).weighted_gram(bend)
 
 
 class DenseColumns(PointwiseGram):
@@ -141,6 +148,19 @@ class DenseColumns(PointwiseGram):
     @override
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
         return sum_of_grams(self.X, bend)
+
+
+def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
+    """The columns ``ids``, in this order; the design itself where these are all of them."""
+    X = design.X
+    if ids.size == X.shape[1]:
+        return design
+    slot = np.full(X.shape[1], -1, np.int32)
+    slot[ids] = np.arange(ids.size, dtype=np.int32)
+    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
+    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
+    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
 
 
 def _descend_gram(
