@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
@@ -32,7 +33,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends")
+    derived: ClassVar = ("parts", "design", "XT", "_bends")
     n_samples: int
     n_entries: int
 
@@ -81,16 +82,13 @@ class SparseColumns(CompressedColumns):
     """Columns with one parameter each."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
-        X = design.X
         self.ids = ids
+        self.design = some_columns(design, ids)
+        X = self.design.X
         self.n_samples = X.shape[0]
-        slot = np.full(X.shape[1], -1, np.int32)
-        slot[ids] = np.arange(ids.size, dtype=np.int32)
-        counts = np.zeros(ids.size, np.int64)
-        kernels.count_entries(X.indices, slot, counts)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-        kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
+        rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
+        kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
         self.parts = (starts, rows, values)
         self.n_entries = rows.size
 
@@ -152,6 +150,19 @@ class WideColumns(DirectColumns):
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+
+
+def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
+    """The columns ``ids``, which ascend; the design itself where these are all of them."""
+    X = design.X
+    if ids.size == X.shape[1]:
+        return design
+    slot = np.full(X.shape[1], -1, np.int32)
+    slot[ids] = np.arange(ids.size, dtype=np.int32)
+    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
+    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
+    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
 
 
 class Trial:

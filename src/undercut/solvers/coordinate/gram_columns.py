@@ -14,7 +14,7 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, SparseColumns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, SparseColumns, some_columns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -92,12 +92,12 @@ class CompactColumns(PointwiseGram):
     """A few sparse columns with many entries each and one parameter each.
 
     Where few parameters are not zero or likely to become so, the others stay zero in the model: a Gram matrix takes
-    time in the square of its columns.  ``rows`` holds the columns at the places ``chosen`` of ``columns``, by rows.
+    time in the square of its columns.  ``design`` holds the columns at the places ``chosen`` of ``columns``.
     """
 
-    def __init__(self, columns: SparseColumns, rows: SparseDesign, chosen: Array) -> None:
+    def __init__(self, columns: SparseColumns, design: SparseDesign, chosen: Array) -> None:
         self.ids = columns.ids[chosen]
-        self._columns, self._design, self._chosen = columns, rows, chosen
+        self._columns, self._design, self._chosen = columns, design, chosen
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
@@ -148,19 +148,6 @@ class DenseColumns(PointwiseGram):
     @override
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
         return sum_of_grams(self.X, bend)
-
-
-def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
-    """The columns ``ids``, in this order; the design itself where these are all of them."""
-    X = design.X
-    if ids.size == X.shape[1]:
-        return design
-    slot = np.full(X.shape[1], -1, np.int32)
-    slot[ids] = np.arange(ids.size, dtype=np.int32)
-    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
-    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
-    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
-    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
 
 
 def _descend_gram(

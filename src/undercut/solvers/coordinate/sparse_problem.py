@@ -25,7 +25,7 @@ from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
-from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns, some_columns
+from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
 from undercut.types import Array, FloatArray
 
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
@@ -304,7 +304,7 @@ def columns_of(design: Design, ids: Array) -> Columns:
         columns = SparseColumns(design, ids)
         if ids.size**2 > columns.n_entries:
             return columns
-        return CompactColumns(columns, some_columns(design, ids), np.arange(ids.size))
+        return CompactColumns(columns, columns.design, np.arange(ids.size))
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
