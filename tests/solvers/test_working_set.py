@@ -278,11 +278,12 @@ def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_model_of_few_likely_columns_ends_where_that_of_all_does(fit_intercept):
-    """Gradients far below l1 leave parameters at zero, so the others alone decide the move."""
-    X, scores = one_hot(400, 40, 2)
-    risk = LinearRisk(X, np.sign(scores), Logistic(), fit_intercept=fit_intercept)
+    """Columns without a common row: those with a gradient below l1 stay at zero whatever the others do."""
+    X, _ = one_hot(2000, 40, 1)
+    y = np.random.default_rng(4).choice([-1.0, 1.0], 2000)
+    risk = LinearRisk(X, y, Logistic(), fit_intercept=fit_intercept)
     problem = PointwiseProblem(risk, L1(0.5 * float(np.abs(risk.cut(np.zeros(40)).a).max())), np.ones(40))
-    columns, point = problem.columns(np.arange(40)), problem.point(np.zeros(400))
+    columns, point = problem.columns(np.arange(40)), problem.point(np.zeros(2000))
     at = problem.iterate(np.zeros(40), point, 0.0)
     arguments = (problem.model(at)[0], at.w, point.gradient, problem.penalty, 1e-10, 30)
     part, whole = columns.minimize(*arguments), GramColumns.minimize(columns, *arguments)

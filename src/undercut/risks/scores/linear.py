@@ -22,6 +22,7 @@ from undercut.contracts import (
     Design,
     GramProductDesign,
     HessianOperator,
+    Line,
     Loss,
     MajorizedRisk,
     Risk,
@@ -35,7 +36,7 @@ from undercut.risks.checks import normalized_weights, real_targets
 from undercut.risks.scores.hessians import CenteredHessian, LinearHessian
 from undercut.risks.scores.kinked import FixedKinked
 from undercut.risks.scores.mean_loss import SmoothMean, mean_loss
-from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
 from undercut.types import Array, FloatArray
 
 
@@ -92,13 +93,30 @@ class SmoothLinearRisk(LinearRisk, SmoothRisk):
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
         """``X' (D - d d' / sum d) X`` with the curvatures D = diag(d); the second term only with a free intercept."""
-        bend = self.phi.bend(self.design.matvec(w))
+        return self.hessian_at(self.design.matvec(w))
+
+    def hessian_at(self, scores: FloatArray) -> FloatArray:
+        """The Hessian where ``X w`` is ``scores``."""
+        bend = self.phi.bend(scores)
         hessian = self.design.weighted_gram(bend)
         total = float(bend.sum())
         if self.fit_intercept and total > 0.0:
             mixed = self.design.rmatvec(bend)
             hessian -= np.outer(mixed, mixed) / total
         return hessian
+
+    @override
+    def along(self, w: FloatArray, direction: FloatArray) -> Line:
+        return SmoothLine(self, self.scores(w), self.scores(direction))
+
+
+class SmoothLine(ScoreLine):
+    """R along a line, with Hessians that need no product ``X w``."""
+
+    risk: SmoothLinearRisk
+
+    def hessian(self, t: float) -> FloatArray:
+        return self.risk.hessian_at(self._scores_at(t))
 
 
 class CurvedLinearRisk(LinearRisk, CurvedRisk):

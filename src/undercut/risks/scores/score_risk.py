@@ -85,4 +85,4 @@ class ScoreLine(Line):
 
     @override
     def turn(self, t: float, direction: FloatArray) -> Line:
-        return ScoreLine(self.risk, self._scores_at(t), self.risk.design.matvec(direction))
+        return type(self)(self.risk, self._scores_at(t), self.risk.design.matvec(direction))

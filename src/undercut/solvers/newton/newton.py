@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
+from undercut.risks.scores.linear import SmoothLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.types import FloatArray
 
@@ -47,7 +48,8 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         w = state.solution
 
         # 1. The Newton direction; M makes the matrix positive definite but for rounding.
-        hessian = risk.hessian(w)
+        line = state.line
+        hessian = line.hessian(state.t) if isinstance(line, SmoothLine) else risk.hessian(w)
         reg.add_hessian(hessian)
         direction = -_solve(hessian, reg.gradient(w) + state.cut.a)
 
