@@ -43,6 +43,7 @@ from .regularizers import (
 from .risks import (
     ChainRisk as ChainRisk,
     FunctionRisk as FunctionRisk,
+    LikelihoodRisk as LikelihoodRisk,
     LinearRisk as LinearRisk,
     MulticlassRisk as MulticlassRisk,
     MultivariateRisk as MultivariateRisk,
