@@ -2,6 +2,7 @@
 
     python benchmarks/peers.py                 # some 150 jobs, at most two hours
     python benchmarks/peers.py --quick         # 20 jobs, at most ten minutes
+    python benchmarks/peers.py --processes 12  # as many jobs at a time, for a machine with more idle cores than that
     python benchmarks/peers.py --jobs 'hinge/L2/no intercept/rcv1'
 
 A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed, and every pair of values that
@@ -23,8 +24,11 @@ import argparse
 import re
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
+from multiprocessing import get_context
 from typing import Any
 
 import numba
@@ -57,6 +61,7 @@ LEAST_PATIENCE = 1.5
 WON, EVEN = 1.25, 0.8
 VERDICTS = ("won", "even", "lost", "open", "no peer")
 WARM_UP_SECONDS = 1.0
+PART = 4  # jobs that a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -92,22 +97,21 @@ def median_time(first: float, again: Callable[[], float]) -> float:
     return statistics.median([first, *[again() for _ in range(repeats - 1)]])
 
 
+TITLES = [
+    "loss", "penalty", "intercept", "set", "lambda", "gap asked", "our seconds", "our gap", "status", "certified",
+    "best peer", "its seconds", "ratio", "",
+]  # fmt: skip
+
+
 class Bench:
-    """Runs jobs and prints a row for each."""
+    """Runs jobs, and tells the outcome and the row of the table."""
 
     def __init__(self, solver: str, seconds: float) -> None:
         self.solver, self.seconds = solver, seconds
         self.compiled: set[tuple[object, ...]] = set()
         self.failures: dict[str, str] = {}
-        self.table = Table(
-            f"Ours ({solver}) beside peers, at most {seconds:g} s for ours",
-            [
-                "loss", "penalty", "intercept", "set", "lambda", "gap asked", "our seconds", "our gap", "status",
-                "certified", "best peer", "its seconds", "ratio", "",
-            ],
-        )  # fmt: skip
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: Job) -> tuple[Outcome, list[str]]:
         X, y = data(job.set, job.targets)
         risk = risk_of(job, X, y)
         lam = lam_of(job, risk)
@@ -125,8 +129,7 @@ class Bench:
         problem = Problem(X, y, lam, job.intercept, patience * ours)
         best = self._fastest(job, problem, excess, ours, patience)
         outcome = self._outcome(job, certified, best, ours, patience)
-        self._print(outcome, lam, result, ours, best)
-        return outcome
+        return outcome, self._row(outcome, lam, result, ours, best)
 
     def _ours(self, job: Job, X: Any, y: np.ndarray, lam: float) -> tuple[Result, float]:
         def once(limit: float) -> tuple[Result, float]:
@@ -185,14 +188,15 @@ class Bench:
         arrived = best.seconds < float("inf")
         return Outcome(job, certified, best.seconds / ours if arrived else patience, arrived)
 
-    def _print(self, outcome: Outcome, lam: float, result: Result, ours: float, best: Best | None) -> None:
+    @staticmethod
+    def _row(outcome: Outcome, lam: float, result: Result, ours: float, best: Best | None) -> list[str]:
         job = outcome.job
         peer = ("-", "-", "-") if best is None else (best.name, *_times(outcome, best))
-        self.table.row(
+        return [
             job.loss, job.penalty, "yes" if job.intercept else "no", job.set, f"{lam:.1e}", f"{job.gap:.0e}",
             f"{ours:.3g}", f"{result.gap / abs(result.objective):.1e}", result.status.name,
             "yes" if outcome.certified else "NO", *peer, outcome.verdict,
-        )  # fmt: skip
+        ]  # fmt: skip
 
 
 def _times(outcome: Outcome, best: Best) -> tuple[str, str]:
@@ -235,14 +239,38 @@ def quick(jobs: Sequence[Job]) -> list[Job]:
     return covering([job for job in jobs if rivals(job)], N_QUICK, orders=(1, 2))
 
 
-def run_all(bench: Bench, jobs: Sequence[Job], minutes: float) -> list[Outcome]:
-    end = time.perf_counter() + 60.0 * minutes
-    outcomes = []
+@dataclass(frozen=True)
+class Part:
+    """Jobs on one set for one process, none of which begins after ``end``."""
+
+    jobs: Sequence[Job]
+    solver: str
+    seconds: float
+    end: float  # of the clock that all processes share
+
+    def run(self) -> tuple[list[tuple[Outcome, list[str]]], dict[str, str]]:
+        numba.set_num_threads(1)
+        with threadpool_limits(1):
+            bench = Bench(self.solver, self.seconds)
+            return list(run_some(bench, self.jobs, self.end)), bench.failures
+
+
+def run_some(bench: Bench, jobs: Sequence[Job], end: float) -> Iterator[tuple[Outcome, list[str]]]:
     for job in jobs:
-        if time.perf_counter() > end:
-            break
-        outcomes.append(bench.run(job))
-    return outcomes
+        if time.time() > end:
+            return
+        yield bench.run(job)
+
+
+def run_apart(bench: Bench, jobs: Sequence[Job], end: float, n_processes: int) -> Iterator[tuple[Outcome, list[str]]]:
+    """The same in several processes; each part reads its set anew."""
+    sets = groupby(sorted(jobs, key=lambda job: (job.set, job.targets)), key=lambda job: (job.set, job.targets))
+    parts = [group[at : at + PART] for group in (list(group) for _, group in sets) for at in range(0, len(group), PART)]
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        tasks = [Part(part, bench.solver, bench.seconds, end) for part in parts]
+        for found, failures in pool.map(Part.run, tasks):
+            bench.failures |= failures
+            yield from found
 
 
 def main() -> None:
@@ -255,6 +283,7 @@ def main() -> None:
     parser.add_argument(
         "--threads", choices=("1", "all"), default="1", help="all is for a machine with idle cores only"
     )
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="jobs at a time, each with one thread")
     parser.add_argument("--solver", default="auto", help="of ours, by name")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs and end")
     args = parser.parse_args()
@@ -272,13 +301,21 @@ def main() -> None:
         for name in SKIPPED:
             print(f"{name} skipped: not installed")
         here = available(jobs)
-        bench = Bench(args.solver, args.seconds or (QUICK_SECONDS if args.quick else SECONDS))
-        outcomes = run_all(bench, here, args.minutes or (QUICK_MINUTES if args.quick else MINUTES))
+        seconds, minutes = (QUICK_SECONDS, QUICK_MINUTES) if args.quick else (SECONDS, MINUTES)
+        bench, end = Bench(args.solver, args.seconds or seconds), time.time() + 60.0 * (args.minutes or minutes)
+        table = Table(f"Ours ({bench.solver}) beside peers, at most {bench.seconds:g} s for ours", TITLES)
+        apart = args.processes > 1
+        found = run_apart(bench, here, end, args.processes) if apart else run_some(bench, here, end)
+        outcomes = []
+        for outcome, row in found:
+            table.row(*row)
+            outcomes.append(outcome)
     summarize(outcomes)
     for what, error in bench.failures.items():
         print(f"\nfailed: {what}: {error}")
-    if left := here[len(outcomes) :]:
-        print(f"\n{len(left)} jobs did not begin in time, from {left[0].name} on")
+    begun = {outcome.job for outcome in outcomes}
+    if left := [job.name for job in here if job not in begun]:
+        print(f"\n{len(left)} jobs did not begin in time: {', '.join(left)}")
 
 
 if __name__ == "__main__":

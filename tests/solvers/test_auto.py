@@ -14,7 +14,7 @@ from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, Sequence
 from undercut.losses import CrammerSinger
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, StructuredRisk
+from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
     DualCoordinate,
@@ -82,6 +82,8 @@ CASES = [
     (sparse(1000, 200), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(4000, 30), L2(0.1), Race(candidates=(LineSearchBundle(), DualCoordinate()))),
     (sparse(30, 30), L2(0.1), LineSearchBundle()),
+    (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),
+    (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
     (several_classes(), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
 ]
 

@@ -159,6 +159,24 @@ def test_dropping_and_reusing_slots_keeps_bounds_and_model_in_step(reg, rng):
 
 
 @regs
+def test_what_is_known_at_two_points_stays_true_as_planes_come_go_and_grow(reg, rng):
+    """The center stays, or becomes the last minimizer, or is a new point; slots are reused and the capacity grows."""
+    bundle, center = Bundle(reg, D, 0.0), rng.standard_normal(D)
+    point = center
+    for step in range(4 * FIRST_CAPACITY):
+        bundle.add(tangent(point + rng.standard_normal(D)))
+        center = (center, point, rng.standard_normal(D))[step % 3]
+        point, value = bundle.minimize_near(center, 0.5, 1e-12)
+        assert value == pytest.approx(reg.value(point) + model_value(bundle, point), rel=1e-12)
+        best = value + 0.25 * (reg.along(point, point - center)[1])
+        for other in point + 0.1 * rng.standard_normal((5, D)):
+            near = reg.value(other) + model_value(bundle, other) + 0.25 * reg.along(other, other - center)[1]
+            assert near >= best - 1e-9
+        if step % 50 == 49:
+            bundle.drop_idle(10)
+
+
+@regs
 def test_growth_keeps_every_plane(reg, rng):
     n = 3 * FIRST_CAPACITY
     bundle = Bundle(reg, D, 0.0)

@@ -44,7 +44,7 @@ from undercut.contracts.risk import (
     Risk,
     SmoothRisk,
 )
-from undercut.contracts.scores import Evaluation, ScoreFunction
+from undercut.contracts.scores import Evaluation, ScoreFunction, SortedScores
 from undercut.contracts.solver import Solver, State
 from undercut.contracts.structured import (
     Features,
@@ -96,6 +96,7 @@ __all__ = [
     "SmoothLoss",
     "SmoothRisk",
     "Solver",
+    "SortedScores",
     "State",
     "StoredDesign",
     "StructuredModel",

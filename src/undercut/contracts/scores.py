@@ -71,3 +71,14 @@ class ScoreFunction(ABC):
             return Point(value, float(slopes @ direction), math.nan)
 
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+
+class SortedScores(ScoreFunction):
+    """A phi that sorts the scores, so that a trial point on a line costs as much as a plane.
+
+    ``"auto"`` then takes a solver that makes a plane of every point it evaluates.
+
+    >>> from undercut.risks import MultivariateRisk
+    >>> isinstance(MultivariateRisk([[1.0], [2.0]], [1.0, -1.0], "f1").phi, SortedScores)
+    True
+    """

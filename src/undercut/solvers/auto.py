@@ -21,12 +21,13 @@ from undercut.contracts import (
     Risk,
     SmoothRisk,
     Solver,
+    SortedScores,
 )
 from undercut.errors import CapabilityError, require
 from undercut.maps.csr import SparseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, SmoothChainLoss
+from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -111,6 +112,12 @@ TABLE = (
         lambda risk, reg: not isinstance(risk, LineRisk),
         lambda risk: ProximalBundle(),
         "a proximal term keeps the steps short where lambda is small",
+    ),
+    Row(
+        "a measure of all labels or a ranking",
+        lambda risk, reg: isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores),
+        lambda risk: LevelBundle(),
+        "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
         "several classes, margin loss, large sparse X",

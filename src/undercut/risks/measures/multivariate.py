@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation, ScoreFunction
+from undercut.contracts import Evaluation, SortedScores
 from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
@@ -24,7 +24,7 @@ from undercut.types import Array, FloatArray
 EXACT = 1e-15  # relative to the terms of the sum: heights that differ by less are equal
 
 
-class MostViolated(ScoreFunction):
+class MostViolated(SortedScores):
     """``phi(s) = max over labelings``, without an intercept."""
 
     def __init__(self, measure: Measure, y: FloatArray) -> None:

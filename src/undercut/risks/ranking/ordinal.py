@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation, ScoreFunction
+from undercut.contracts import Evaluation, SortedScores
 from undercut.errors import DataError
 from undercut.losses import Hinge
 from undercut.maps.design import as_design
@@ -24,7 +24,7 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
 
 
-class AllThresholds(ScoreFunction):
+class AllThresholds(SortedScores):
     """``min_b sum_k sum_i weight_i max(0, 1 - z_ik (s_i - b_k))``, z the sign of ``y_i > g_k``."""
 
     def __init__(self, y: FloatArray, weight: FloatArray) -> None:

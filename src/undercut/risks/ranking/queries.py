@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation, ScoreFunction
+from undercut.contracts import Evaluation, SortedScores
 from undercut.errors import DataError
 from undercut.types import Array, FloatArray
 
@@ -94,7 +94,7 @@ def relevances(y: Any, n: int) -> FloatArray:
     return relevance
 
 
-class MeanOverQueries(ScoreFunction):
+class MeanOverQueries(SortedScores):
     """``phi(s)``, a mean over queries; a constant added to the scores of a query does not change it."""
 
     def __init__(self, queries: Queries) -> None:

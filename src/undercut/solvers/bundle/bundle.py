@@ -37,6 +37,13 @@ class ProximalStep(NamedTuple):
     value: float
 
 
+class _Slopes(NamedTuple):
+    """``<a_i, w>`` of the planes in all slots."""
+
+    w: FloatArray
+    values: FloatArray
+
+
 class PlaneModel(ABC):
     """Planes, a regularizer, and the minimum of the model that both make."""
 
@@ -75,6 +82,7 @@ class Bundle(PlaneModel):
         self.near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         self.H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))  # <a_i, M^-1 a_j>
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
+        self._known: tuple[_Slopes, ...] = ()  # <a_i, w> at the center of the last proximal step and at its minimizer
         self.planes = Planes(n_params, (self.master, self.near), self._couple)
         if math.isfinite(lower_bound):
             self.planes.insert_flat(lower_bound)
@@ -106,14 +114,25 @@ class Bundle(PlaneModel):
         shrink = 1.0 / (1.0 + tau)
         origin = self.reg.conjugate_argmax(np.zeros_like(center))  # c
         middle = origin + (1.0 - shrink) * (center - origin)
-        linear = planes.b[:top] + planes.A[:top] @ middle
-        self.near.solve(self.H, np.pad(linear / shrink, (0, planes.capacity - top)), live, tol / shrink)
+        at_center = self._slopes_at(center)
+        at_middle = planes.b + shrink * (self._linear - planes.b) + (1.0 - shrink) * at_center.values
+        self.near.solve(self.H, at_middle / shrink, live, tol / shrink)
         alpha = self.near.alpha[:top]
         planes.age(alpha, 0)
-        z = alpha @ planes.A[:top]
-        w = middle + shrink * (self.reg.conjugate_argmax(-z) - origin)
-        value = self.reg.value(w) + float((planes.A[live] @ w + planes.b[live]).max())
-        return ProximalStep(w, value)
+        w = middle + shrink * (self.reg.conjugate_argmax(-(alpha @ planes.A[:top])) - origin)
+        self._known = ()
+        at_w = self._slopes_at(w)
+        self._known = (at_center, at_w)
+        return ProximalStep(w, self.reg.value(w) + float((at_w.values + planes.b)[live].max()))
+
+    def _slopes_at(self, w: FloatArray) -> _Slopes:
+        """``<a_i, w>`` of every slot, which is known where w is a point of the last proximal step."""
+        for known in self._known:
+            if known.w is w:
+                return known
+        values = np.zeros(self.planes.capacity)
+        values[: self.planes.top] = self.planes.A[: self.planes.top] @ w
+        return _Slopes(w, values)
 
     def lower(self, slots: Array, b: FloatArray) -> None:
         """Lower planes to the offsets ``b``."""
@@ -128,11 +147,14 @@ class Bundle(PlaneModel):
             more = planes.capacity - self._linear.size
             self._linear = np.pad(self._linear, (0, more))
             self.H = np.pad(self.H, (0, more))
+            self._known = tuple(_Slopes(w, np.pad(values, (0, more))) for w, values in self._known)
         top = max(planes.top, slot + 1)
         self._linear[slot] = planes.b[slot] + self.reg.at_center(a)
         with np.errstate(over="ignore", invalid="ignore"):
             row = self.reg.dual_inner(planes.A[:top], a)
         if not np.isfinite(row).all():
             raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
+        for known in self._known:
+            known.values[slot] = float(a @ known.w)
         self.H[slot, :top] = row
         self.H[:top, slot] = row

@@ -139,7 +139,9 @@ class Planes:
 
     def _grow(self) -> None:
         more = self.capacity
-        self.A = np.concatenate([self.A, np.zeros((more, self.A.shape[1]))])
+        A = np.zeros((2 * more, self.A.shape[1]))  # rows that are not written yet take no memory
+        A[:more] = self.A
+        self.A = A
         self.b = np.pad(self.b, (0, more))
         self.norm = np.pad(self.norm, (0, more))
         self.size = np.pad(self.size, (0, more))
