@@ -43,7 +43,6 @@ from .regularizers import (
 from .risks import (
     ChainRisk as ChainRisk,
     FunctionRisk as FunctionRisk,
-    LikelihoodRisk as LikelihoodRisk,
     LinearRisk as LinearRisk,
     MulticlassRisk as MulticlassRisk,
     MultivariateRisk as MultivariateRisk,

@@ -8,12 +8,12 @@ import pickle
 import numpy as np
 import pytest
 
-from undercut import L2, LikelihoodRisk, Stop, StructuredRisk, minimize
+from undercut import L2, Stop, StructuredRisk, minimize
 from undercut._jit.folding import MIN_HAIRPIN, NO_PAIR, PAIR_TYPE
 from undercut._jit.rings import LOG, SUM
 from undercut.errors import CapabilityError, DataError, NonfiniteError, ParameterError
 from undercut.io.dot_bracket import dot_bracket, partners
-from undercut.risks import FoldingModel
+from undercut.risks import FoldingModel, LikelihoodRisk
 from undercut.risks.structured.folding.model import letters, no_bonus
 from undercut.risks.structured.folding.sums import Room, fill
 from undercut.testing import check_structured_model

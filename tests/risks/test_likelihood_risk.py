@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.structured_models import Chain, LikelyChain, dense, draw_chains
 
-from undercut import L2, ChainRisk, LikelihoodRisk, Stop, StructuredRisk, minimize
+from undercut import L2, ChainRisk, Stop, StructuredRisk, minimize
 from undercut.errors import CapabilityError, DataError
-from undercut.risks import CRF
+from undercut.risks import CRF, LikelihoodRisk
 from undercut.solvers import CachedCuttingPlane
 from undercut.testing import check_risk, check_structured_model
 

@@ -63,7 +63,8 @@ class LikelihoodModel(Protocol):
     """What a likelihood must know of inputs and labelings; it has the same rules as a ``StructuredModel``.
 
     >>> import numpy as np
-    >>> from undercut import L2, LikelihoodRisk, minimize
+    >>> from undercut import L2, minimize
+    >>> from undercut.risks import LikelihoodRisk
     >>> class Classes:  # multinomial logistic regression
     ...     n_params, K, d = 6, 3, 2
     ...     def joint_feature(self, x, y):

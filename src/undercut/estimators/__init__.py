@@ -10,7 +10,9 @@ from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
+from undercut.estimators.rna_folder import RnaFolder
 from undercut.estimators.sequence_labeler import SequenceLabeler
+from undercut.estimators.structured_estimator import StructuredEstimator
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
@@ -23,7 +25,9 @@ __all__ = [
     "OnlineClassifier",
     "OnlineRegressor",
     "Ranker",
+    "RnaFolder",
     "SequenceLabeler",
+    "StructuredEstimator",
     "TransductiveClassifier",
     "lam_from_C",
 ]

@@ -3,17 +3,20 @@
 from undercut.io.conll import ConllData, as_conll, load_conll
 from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
+from undercut.io.rna import RnaData, load_rna
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 
 __all__ = [
     "ConllData",
     "OcrWords",
+    "RnaData",
     "SvmlightData",
     "as_conll",
     "iter_svmlight",
     "load_conll",
     "load_model",
     "load_ocr",
+    "load_rna",
     "load_svmlight",
     "save_model",
 ]

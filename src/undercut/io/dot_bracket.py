@@ -82,3 +82,23 @@ def dot_bracket(partner: NDArray[np.int64]) -> str:
     text[(partner >= 0) & (partner > at)] = "("
     text[(partner >= 0) & (partner < at)] = ")"
     return "".join(text)
+
+
+def bracketed(pairs: list[tuple[int, int]], n: int) -> str:
+    """The text of n positions with these pairs; one that crosses pairs of a kind takes the next kind of brackets.
+
+    >>> bracketed([(0, 5), (3, 8)], 9)
+    '(..[.)..]'
+    """
+    kinds = list[list[tuple[int, int]]]()
+    text = ["."] * n
+    for first, last in pairs:
+        crossed = [any(a < first < b < last or first < a < last < b for a, b in kind) for kind in kinds]
+        kind = crossed.index(False) if False in crossed else len(kinds)
+        if kind == len(kinds):
+            kinds.append([])
+        if kind >= len(OPENING):
+            raise DataError(f"at most {len(OPENING)} pairs can cross each other in dots and brackets; got more")
+        kinds[kind].append((first, last))
+        text[first], text[last] = OPENING[kind], CLOSING[kind]
+    return "".join(text)
