@@ -5,8 +5,8 @@ hence below R, so the model built of both kinds still proves a bound; J itself i
 
     lower_bound = min_w reg(w) + max_i (planes of R and of R_W)  <=  min_w J(w)  <=  min_{R evaluated at w} J(w)
 
-The minimizer of an early model is far from where the model is accurate, so R is evaluated on the way from the best point
-to it (in-out separation, Ben-Ameur and Neto 2007).
+The minimizer of an early model is far from where the model is accurate, so R is evaluated on the way from the best
+point to it (in-out separation, Ben-Ameur and Neto 2007).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
 from undercut.trace import Progress
 from undercut.types import FloatArray
-
 
 FIRST_REACH, LEAST_REACH = 0.3, 0.05  # share of the way from the best point to the model's minimizer
 LONGER, SHORTER = 1.5, 0.7  # after a step that improves the objective, and after one that improves the model alone
