@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "numba": ["_jit"],
-    "sklearn": ["estimators", "cli"],
+    "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
     "rich": ["callbacks", "cli"],
     "typer": ["cli"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import threading
 import time
 
@@ -13,6 +14,8 @@ from rich.console import Console
 
 from undercut import L2, FunctionRisk, Progress, Status, Stop, minimize
 from undercut.callbacks import LiveProgress, describe
+from undercut.display import LOGGER, Display, Part, TimeLeft, print_lines
+from undercut.estimators import LinearClassifier
 
 
 def terminal():
@@ -44,7 +47,7 @@ def test_a_long_run_shows_title_and_numbers():
     console = terminal()
     with LiveProgress("training", after=0.0, console=console) as live:
         minimize(FunctionRisk(slow, n_params=20), L2(1e-3), stop=Stop(max_steps=20), callbacks=[live])
-        live._bar.refresh()
+        live._display._bar.refresh()
     shown = console.file.getvalue()
     assert "training" in shown
     assert "gap" in shown
@@ -54,8 +57,8 @@ def test_it_says_that_a_function_is_being_compiled():
     console = terminal()
     with LiveProgress("training", after=0.0, console=console) as live:
         numba.njit(lambda x: x + 1)(1)
-        live._bar.refresh()
-    assert "training compiling, once on this machine" in console.file.getvalue()
+        live._display._bar.refresh()
+    assert "training  compiling, once on this machine" in console.file.getvalue()
 
 
 def test_it_never_stops_a_run():
@@ -94,3 +97,70 @@ def test_a_row_is_described_in_one_line(row, words):
     for word in words:
         assert word in line
     assert "nan" not in line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_gap_and_the_gap_wanted_fit_into_any_width(width):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    with LiveProgress("class 3 of 10 (7)", after=0.0, console=console, gap_rel=1e-3) as live:
+        for step in range(3):
+            live(Progress(step, 0.123456789, 0.1 + 0.01 * step, seconds=1.0 + step))
+        live._display._bar.refresh()
+    shown = console.file.getvalue()
+    assert "class 3 of 10" in shown
+    assert "gap 2.80 % (0.1 % wanted)" in shown
+    assert "…" not in shown
+
+
+def test_the_time_left_is_exact_for_a_gap_that_falls_geometrically():
+    left = TimeLeft(wanted=1e-3)
+    for step in range(1, 40):
+        estimate = left.after(0.5 * step, 2.0**-step)
+    assert estimate == 0.0
+    left = TimeLeft(wanted=2.0**-40)
+    estimates = [left.after(0.5 * step, 2.0**-step) for step in range(1, 30)]
+    assert estimates[1:] == pytest.approx([0.5 * (40 - step) for step in range(2, 30)])
+
+
+def test_a_gap_that_does_not_fall_has_no_time_left():
+    left = TimeLeft(wanted=1e-3)
+    assert [left.after(seconds, 0.5) for seconds in (0.0, 1.0, 2.0)] == [None] * 3
+
+
+@pytest.fixture
+def unconfigured():
+    """The logger as it is before anybody used it."""
+    level, handlers = LOGGER.level, LOGGER.handlers[:]
+    yield
+    LOGGER.setLevel(level)
+    LOGGER.handlers[:] = handlers
+
+
+def test_off_a_terminal_lines_of_the_logger_appear_every_few_seconds(caplog, unconfigured):
+    quiet = Console(file=io.StringIO())
+    with Display("reading", every=0.05, console=quiet) as display:
+        for _ in range(20):
+            display.show([Part("3 MB/s")], share=0.25)
+            time.sleep(0.01)
+    assert 1 <= len(caplog.messages) <= 5
+    assert set(caplog.messages) == {"reading  25 %  3 MB/s"}
+    assert quiet.file.getvalue() == ""
+
+
+def test_verbose_2_logs_every_step_of_a_fit_with_its_class(caplog, unconfigured):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), rng.integers(3, size=60)
+    model = LinearClassifier(lam=1e-2, solver="line_search_bundle", verbose=2).fit(X, y)
+    for at, result in enumerate(model.result_):
+        lines = [line for line in caplog.messages if line.startswith(f"class {at + 1} of 3 ({at})") and "step" in line]
+        assert len(lines) == len(result.trace)
+        assert "(0.1 % wanted)" in lines[-1]
+
+
+def test_lines_are_printed_where_nobody_configured_logging(capsys, unconfigured, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    LOGGER.handlers.clear()
+    print_lines()
+    print_lines()
+    LOGGER.info("step 1")
+    assert capsys.readouterr().err == "step 1\n"

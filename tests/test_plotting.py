@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from undercut.plotting import plot_convergence
+from undercut import Hinge, LinearRisk
+from undercut.estimators import LinearClassifierCV
+from undercut.plotting import plot_convergence, plot_path
+from undercut.selection import regularization_path
 from undercut.trace import Progress
 
 ROWS = [Progress(step=i, objective=1 + 2.0**-i, lower_bound=1 - 2.0**-i, seconds=0.1 * i) for i in range(20)]
@@ -28,3 +32,32 @@ def test_rows_without_a_bound_are_left_out():
     rows = [Progress(step=0, objective=2.0), *ROWS]
     bounds, _ = plot_convergence({"a": rows}).axes
     assert all(math.isfinite(value) for value in bounds.lines[1].get_ydata())
+
+
+def path_and_choice():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 12))
+    y = np.where(X[:, 0] + rng.standard_normal(60) > 0.0, 1.0, -1.0)
+    choice = LinearClassifierCV([1.0, 0.1, 0.01], cv=2, extend=True).fit(X, y)
+    return regularization_path(LinearRisk(X, y, Hinge()), [1.0, 0.01], penalty="l1", epsilon=0.1), choice
+
+
+def test_a_path_is_drawn_with_its_proof_and_the_scores_of_the_folds(tmp_path):
+    path, choice = path_and_choice()
+    figure = plot_path(path, tmp_path / "path.png", cv_results=choice.cv_results_, lam=choice.lam_)
+    coefficients, nonzeros, gaps, scores = figure.axes
+    assert (tmp_path / "path.png").stat().st_size > 1000
+    assert len(coefficients.lines) == 13  # and the choice
+    assert list(nonzeros.lines[0].get_ydata()) == path.n_nonzero.tolist()
+    assert max(gaps.lines[0].get_ydata()) <= 0.1 * (1.0 + 1e-12)
+    assert any(list(line.get_ydata()) == choice.cv_results_["mean_test_score"].tolist() for line in scores.lines)
+    assert all(axes.xaxis_inverted() for axes in figure.axes)
+
+
+def test_lines_of_a_path_differ_by_more_than_their_colour():
+    path, _ = path_and_choice()
+    named = [
+        line for line in plot_path(path, names=[f"x{j}" for j in range(12)]).axes[0].lines if line.get_label()[0] == "x"
+    ]
+    assert len({(line.get_color(), line.get_linestyle()) for line in named}) == len(named) == 7
+    assert len({line.get_linestyle() for line in named}) == 4

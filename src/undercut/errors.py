@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class UndercutError(Exception):
     """The root of every error this library raises on purpose."""
@@ -23,6 +25,10 @@ class ModelFileError(UndercutError, ValueError):
     """A model file is damaged, of an unknown version, or no model file at all."""
 
 
+class CheckpointError(UndercutError, ValueError):
+    """A checkpoint is damaged, of another version or of another problem, or a run cannot be saved."""
+
+
 class NonfiniteError(UndercutError, ArithmeticError):
     """A risk returned NaN or infinity; the driver turns it into ``Status.NONFINITE``."""
 
@@ -35,3 +41,15 @@ def require(condition: bool, rule: str, value: object) -> None:
     """Refuse a setting: ``ParameterError`` with the rule, then the value."""
     if not condition:
         raise ParameterError(f"{rule}; got {value!r}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: the known one that looks most like it, if any does.
+
+    >>> nearest("logistc", ["hinge", "logistic"]), nearest("mse", ["hinge", "logistic"])
+    ('; did you mean logistic?', '')
+    """
+    from difflib import get_close_matches  # here: it is needed for an error alone
+
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -1,22 +1,30 @@
-"""Pictures of traces and of RNA structures."""
+"""Pictures of traces, of paths and of RNA structures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undercut.errors import DataError
 from undercut.io.dot_bracket import partners
+from undercut.selection.path import Path as RegularizationPath
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito: for all eyes
+STYLES = ("-", "--", "-.", ":")
+NAMED = 7  # coefficients with a colour and a name; the others are grey
+DRAWN = 300  # coefficients, the largest ones
+BEYOND = 3.0  # times the largest coefficient at the choice: where the axis ends
+BETWEEN = 20  # lambdas between two of the path at which the bracket is drawn
 
 
 def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | None = None) -> Figure:
@@ -71,7 +79,8 @@ def _plot_bounds(axes: Axes, name: str, trace: Sequence[Progress], color: str) -
 
 
 SHOWN_LETTERS = 120  # longer sequences are drawn without letters
-RIGHT, MISSED, FALSE = "tab:green", "tab:gray", "tab:red"
+LETTER_HEIGHT = 1.5  # arcs begin above and below the letters
+RIGHT, FALSE, MISSED = "#009E73", "#D55E00", "tab:gray"
 
 
 def plot_arcs(sequence: str, structure: str, truth: str | None = None, path: str | Path | None = None) -> Figure:
@@ -97,7 +106,7 @@ def plot_arcs(sequence: str, structure: str, truth: str | None = None, path: str
             _draw_arc(axes, pair, side, color, f"{name} ({len(pairs)})" if number == 0 and truth else None)
     _draw_letters(axes, sequence)
     if truth is not None:
-        axes.legend(loc="upper right", frameon=False)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
@@ -110,17 +119,17 @@ def _pairs(partner: Array) -> set[tuple[int, int]]:
 def _draw_arc(axes: Axes, pair: tuple[int, int], side: float, color: str, label: str | None) -> None:
     angle = np.linspace(0.0, math.pi, 60)
     middle, radius = 0.5 * (pair[0] + pair[1]) + 1.0, 0.5 * (pair[1] - pair[0])
-    axes.plot(middle + radius * np.cos(angle), side * radius * np.sin(angle), color=color, lw=1.2, label=label)
+    height = side * (LETTER_HEIGHT + radius * np.sin(angle))
+    axes.plot(middle + radius * np.cos(angle), height, color=color, lw=1.2, label=label)
 
 
 def _draw_letters(axes: Axes, sequence: str) -> None:
-    axes.axhline(0.0, color="black", lw=0.6)
-    if len(sequence) <= SHOWN_LETTERS:
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    if len(sequence) > SHOWN_LETTERS:
+        axes.axhline(0.0, color="black", lw=0.6)
+    else:
         for at, letter in enumerate(sequence, start=1):
-            axes.text(at, 0.0, letter, ha="center", va="center", fontsize=7, family="monospace", bbox=box)
+            axes.text(at, 0.0, letter, ha="center", va="center", fontsize=8, family="monospace")
     axes.set(xlim=(0.0, len(sequence) + 1.0), xlabel="position")
-    axes.set_aspect("equal", adjustable="box")
     axes.yaxis.set_visible(False)
     axes.spines[["left", "right", "top"]].set_visible(False)
 
@@ -145,11 +154,112 @@ def plot_pair_probabilities(
     image = axes.imshow(upper, cmap="Blues", vmin=0.0, vmax=1.0, extent=(0.5, n + 0.5, n + 0.5, 0.5))
     if truth is not None:
         pairs = sorted(_pairs(partners(truth, drop_pseudoknots=True)))
-        axes.plot([i + 1 for i, _ in pairs], [j + 1 for _, j in pairs], "s", ms=2.5, color="tab:orange", label="truth")
-        axes.legend(loc="lower left", frameon=False)
+        axes.plot([i + 1 for i, _ in pairs], [j + 1 for _, j in pairs], "s", ms=2.5, color=FALSE, label="truth")
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     axes.plot([0.5, n + 0.5], [0.5, n + 0.5], color="black", lw=0.6)
     axes.set(xlabel="position", ylabel="position")
     figure.colorbar(image, label="probability of the pair")
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+def plot_path(
+    path: RegularizationPath,
+    file: str | Path | None = None,
+    *,
+    cv_results: Mapping[str, Any] | None = None,
+    lam: float | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
+    """Coefficients, coefficients that are not zero, the proved gap, and the score of held-out samples, against lambda.
+
+    ``cv_results`` are those of an estimator that chose its lambda, ``lam`` is the choice, ``names`` are those of the
+    coefficients.
+
+    >>> from undercut import Hinge, LinearRisk
+    >>> from undercut.selection import regularization_path
+    >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
+    >>> [axes.get_ylabel() for axes in plot_path(regularization_path(risk, [0.1, 0.01])).axes]
+    ['coefficients', 'coefficients that are not zero', 'proved relative gap']
+    """
+    from matplotlib.figure import Figure  # slow to import
+
+    n_rows, n_columns, size = (1, 3, (12.0, 3.6)) if cv_results is None else (2, 2, (10.0, 7.2))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(n_rows, n_columns).ravel()
+    _plot_coefficients(axes[0], path, names, lam)
+    _plot_nonzeros(axes[1], path)
+    _plot_brackets(axes[2], path)
+    if cv_results is not None:
+        _plot_scores(axes[3], cv_results)
+    for each in axes:
+        each.set_xscale("log")
+        each.set_xlabel("lambda (strong to weak)")
+        each.invert_xaxis()
+        each.grid(alpha=0.3)
+        if lam is not None:
+            each.axvline(lam, color="black", linewidth=1.0, linestyle=(0, (1, 1)))
+    if file is not None:
+        figure.savefig(file, dpi=150)
+    return figure
+
+
+def _plot_coefficients(axes: Axes, path: RegularizationPath, names: Sequence[str] | None, lam: float | None) -> None:
+    """The largest coefficients at the choice, or at the weak end, in colours; the others in grey."""
+    at = -1 if lam is None else int(np.abs(np.log(path.lams / lam)).argmin())
+    sizes = np.abs(path.coefficients[at])
+    largest = np.argsort(-sizes, kind="stable")[:DRAWN]
+    if sizes.any():
+        most = min(float(np.abs(path.coefficients).max()), BEYOND * float(sizes.max()))
+        axes.set_ylim(-1.05 * most, 1.05 * most)
+    for j in largest[NAMED:]:
+        axes.plot(path.lams, path.coefficients[:, j], color="0.75", linewidth=0.6)
+    for at, j in enumerate(largest[:NAMED]):
+        name = str(names[j]) if names is not None else str(j)
+        style = STYLES[at % len(STYLES)]
+        axes.plot(path.lams, path.coefficients[:, j], style, color=COLORS[at], linewidth=1.6, label=name)
+    axes.set_ylabel("coefficients")
+    axes.legend(fontsize="small", title="largest" if path.coefficients.shape[1] > NAMED else None)
+
+
+def _plot_nonzeros(axes: Axes, path: RegularizationPath) -> None:
+    axes.step(path.lams, path.n_nonzero, where="mid", color=COLORS[0], marker="o", markersize=3.0)
+    axes.set_ylabel("coefficients that are not zero")
+    axes.set_ylim(bottom=0.0)
+
+
+def _plot_brackets(axes: Axes, path: RegularizationPath) -> None:
+    """The gap at the lambdas of the path, and what is proved between them."""
+    if len(path) > 1:
+        n = BETWEEN * (len(path) - 1) + 1
+        fine = np.exp(np.interp(np.linspace(0, len(path) - 1, n), np.arange(len(path)), np.log(path.lams)))
+        nearest = [path.at(float(lam)) for lam in fine]
+        gaps = [max(each.gap / each.objective, 1e-16) if each.objective else 1e-16 for each in nearest]
+        axes.plot(fine, gaps, color=COLORS[5], linewidth=1.0, label="between the lambdas")
+    axes.plot(
+        path.lams,
+        np.maximum(path.gaps / path.objectives, 1e-16),
+        "o",
+        color=COLORS[0],
+        markersize=4.0,
+        label="computed",
+    )
+    if path.epsilon is not None:
+        axes.axhline(path.epsilon, color=COLORS[1], linestyle="--", label="epsilon")
+    axes.set_yscale("log")
+    axes.set_ylabel("proved relative gap")
+    axes.legend(fontsize="small")
+
+
+def _plot_scores(axes: Axes, cv_results: Mapping[str, Any]) -> None:
+    """The mean score with a band of one standard error, and the scores of the folds."""
+    lams, mean = np.asarray(cv_results["param_lam"], dtype=float), np.asarray(cv_results["mean_test_score"])
+    folds = [cv_results[name] for name in cv_results if name.startswith("split") and name.endswith("_test_score")]
+    error = np.asarray(cv_results["std_test_score"]) / math.sqrt(max(len(folds), 1))
+    for number, scores in enumerate(folds[:DRAWN]):
+        axes.plot(lams, scores, color="0.7", linewidth=0.6, label="one fold" if number == 0 else None)
+    axes.fill_between(lams, mean - error, mean + error, color=COLORS[5], alpha=0.4, label="one standard error")
+    axes.plot(lams, mean, "o-", color=COLORS[0], markersize=4.0, label="mean of the folds")
+    axes.set_ylabel("score of held-out samples")
+    axes.legend(fontsize="small")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from threading import Lock, RLock, local
 from typing import Any, Generic, TypeVar
@@ -50,7 +51,8 @@ def in_threads(work: Callable[[int], T], n: int) -> list[T]:
     """``[work(0), ..., work(n - 1)]`` on the initial threads of BLAS; for work that releases the interpreter."""
     if n == 1 or n_threads() == 1:
         return [work(i) for i in range(n)]
-    return list(_workers(os.getpid()).map(work, range(n)))
+    contexts = [copy_context() for _ in range(n)]  # with the deadline of the run
+    return list(_workers(os.getpid()).map(lambda i: contexts[i].run(work, i), range(n)))
 
 
 def n_threads() -> int:

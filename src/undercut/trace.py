@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from undercut.errors import DataError
 from undercut.types import FloatArray
@@ -38,6 +38,7 @@ class Status(Enum):
     )
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
+    DECIDED = "a smaller gap cannot change the choice of lambda any more"
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
@@ -90,6 +91,119 @@ class Progress:
 
 
 Callback: TypeAlias = Callable[[Progress], bool | None]  # called with every step; True ends the run
+Callbacks: TypeAlias = Sequence[Callback] | None
+
+
+class Run(NamedTuple):
+    """What a callback may know before the first step."""
+
+    risk: Any
+    reg: Any
+    solver: Any
+    stop: Any
+    trace: list[Progress]  # the steps so far, of a run that is resumed
+
+
+@runtime_checkable
+class Starting(Protocol):
+    """A callback that is told about a run before its first step."""
+
+    def started(self, run: Run) -> None:
+        """Called once per run."""
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """A callback that is told how a run ended."""
+
+    def ended(self, result: Result) -> None:
+        """Called once per run, with the row that the last move may have added to the trace."""
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """A callback that looks at the solutions of a run, and may prefer an earlier one to the last."""
+
+    def look(self, progress: Progress, solution: FloatArray) -> bool | None:
+        """Called with every step in place of the callback itself; ``True`` ends the run."""
+
+    def chosen(self, result: Result) -> Result:
+        """The result to report."""
+
+
+class Session(Protocol):
+    """What a callback keeps during one fit, which may have several problems, and several at once.
+
+    ``done`` are the seconds of the runs of a fit that is resumed, by the names of their problems.
+    """
+
+    @property
+    def done(self) -> Mapping[str, float]: ...
+
+    def part(self, problem: str) -> Callback:
+        """The callback of one problem; names are different, and the same when a fit is repeated."""
+
+    def close(self) -> None:
+        """The fit is over."""
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """A callback that records whole fits, such as a file does."""
+
+    def session(self) -> Session:
+        """A new fit begins."""
+
+
+class _Same(NamedTuple):
+    """The session of a callback that takes every step of every problem alike."""
+
+    callback: Callback
+
+    @property
+    def done(self) -> Mapping[str, float]:
+        return {}
+
+    def part(self, problem: str) -> Callback:
+        return self.callback
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+def open_sessions(callbacks: Iterable[Any]) -> list[Session]:
+    """The sessions of one fit, one per callback."""
+    return [callback.session() if isinstance(callback, Recorder) else _Same(callback) for callback in callbacks]
+
+
+def tell_start(callbacks: Iterable[Any], run: Run) -> None:
+    """Tell the callbacks that want to know that a run begins."""
+    for callback in callbacks:
+        if isinstance(callback, Starting):
+            callback.started(run)
+
+
+def tell_step(callbacks: Iterable[Any], progress: Progress, solution: FloatArray) -> bool:
+    """Tell every callback of a step; whether one of them wants to end the run."""
+    asked = [
+        callback.look(progress, solution) if isinstance(callback, Looking) else callback(progress)
+        for callback in callbacks
+    ]
+    return any(asked)
+
+
+def chosen(callbacks: Iterable[Any], result: Result) -> Result:
+    """The result that the callbacks prefer."""
+    for callback in callbacks:
+        result = callback.chosen(result) if isinstance(callback, Looking) else result
+    return result
+
+
+def tell_end(callbacks: Iterable[Any], result: Result) -> None:
+    """Tell the callbacks that want to know that a run is over."""
+    for callback in callbacks:
+        if isinstance(callback, Ending):
+            callback.ended(result)
 
 
 @dataclass(frozen=True)
@@ -107,6 +221,7 @@ class Result:
     status: Status
     trace: list[Progress] = field(repr=False)
     detail: str = ""
+    interrupted: bool = False  # whether a signal ended the run
 
     @property
     def gap(self) -> float:
@@ -126,32 +241,68 @@ class Result:
         return f"{self.status.value} ({self.detail})" if self.detail else self.status.value
 
 
+def row_as_json(row: Progress) -> dict[str, Any]:
+    """A row with its gap; an unknown bound is ``None``."""
+    known = {key: None if value in (math.inf, -math.inf) else value for key, value in asdict(row).items()}
+    return known | {"gap": row.gap if math.isfinite(row.gap) else None}
+
+
 def write_trace(path: str | Path, trace: Iterable[Progress]) -> None:
     """Write one JSON object per step and line; an unknown bound is ``null``."""
     with open(path, "w", encoding="utf-8") as file:
-        for row in trace:
-            known = {key: None if value in (math.inf, -math.inf) else value for key, value in asdict(row).items()}
-            gap = row.gap if math.isfinite(row.gap) else None
-            file.write(json.dumps(known | {"gap": gap}) + "\n")
+        file.writelines(json.dumps(row_as_json(row)) + "\n" for row in trace)
 
 
 def read_trace(path: str | Path) -> list[Progress]:
-    """Read what ``write_trace`` wrote; a malformed line is a ``DataError`` with file name and line number."""
-    unknown = {"objective": math.inf, "lower_bound": -math.inf}
-    names = [f.name for f in fields(Progress)]
-    trace = []
+    """Read the trace of the only problem of a fit, from which a run that found it a start is left out.
+
+    A malformed line is a ``DataError`` with file name and line number.
+    """
+    traces = read_traces(path)
+    if "" in traces:
+        return traces[""]
+    if len(traces) > 1:
+        raise DataError(f"{path} holds the traces of {len(traces)} problems: read them with read_traces")
+    return next(iter(traces.values()), [])
+
+
+def read_traces(path: str | Path) -> dict[str, list[Progress]]:
+    """Read the traces of a file by the names of their problems; a run whose bound was refuted has none.
+
+    A malformed line is a ``DataError`` with file name and line number; a last line that is not complete, of a run that
+    is being written or was killed, is left out.
+    """
+    traces: dict[str, list[Progress]] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
+            if not line.endswith("\n") and not line.rstrip().endswith("}"):
+                break
             try:
-                row: dict[str, Any] = {"solver": ""} | json.loads(line)  # older traces do not name it
-                known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
-                if known["certificate"] not in BOUND_NAMES:
-                    raise ValueError(f"the certificate is one of {', '.join(BOUND_NAMES)}")
-                if not isinstance(known["solver"], str):
-                    raise ValueError("the solver is a name")
-                if not all(type(known[name]) in (int, float) for name in names if name not in TEXTS):
-                    raise ValueError("every other field is a number or null")
-                trace.append(Progress(**known))
-            except (ValueError, KeyError, TypeError) as error:
+                row: dict[str, Any] = json.loads(line)
+                if "status" in row and row["certificate"] == "none":
+                    traces[row.get("problem", "")] = [unproved(at) for at in traces.get(row.get("problem", ""), [])]
+                elif "status" not in row and not (number == 1 and "undercut" in row):
+                    traces.setdefault(row.get("problem", ""), []).append(_row(row))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DataError(f"{path}:{number}: not a row of a trace ({error})") from error
-    return trace
+    return traces
+
+
+def unproved(row: Progress) -> Progress:
+    """The same numbers without the bound."""
+    return replace(row, lower_bound=-math.inf, certificate="none")
+
+
+def _row(given: dict[str, Any]) -> Progress:
+    """One step; ``KeyError``, ``TypeError`` or ``ValueError`` say what is wrong with it."""
+    unknown = {"objective": math.inf, "lower_bound": -math.inf}
+    names = [f.name for f in fields(Progress)]
+    row = {"solver": ""} | given  # older traces do not name it
+    known: dict[str, Any] = {name: unknown[name] if row[name] is None else row[name] for name in names}
+    if known["certificate"] not in BOUND_NAMES:
+        raise ValueError(f"the certificate is one of {', '.join(BOUND_NAMES)}")
+    if not isinstance(known["solver"], str):
+        raise ValueError("the solver is a name")
+    if not all(type(known[name]) in (int, float) for name in names if name not in TEXTS):
+        raise ValueError("every other field is a number or null")
+    return Progress(**known)

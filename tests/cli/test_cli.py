@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabet
 from sklearn.preprocessing import scale
 
 from undercut import LinearClassifier, load_model
-from undercut.trace import read_trace
+from undercut.trace import read_trace, read_traces
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def test_train_writes_a_trace_that_trace_reads_and_plots(cancer, undercut, tmp_p
     assert (tmp_path / "run.png").stat().st_size > 1000
 
 
-def test_several_classes_get_a_trace_each(undercut, tmp_path):
+def test_several_classes_share_a_trace(undercut, tmp_path):
     X, y = load_iris(return_X_y=True)
     dump_svmlight_file(X, y, str(tmp_path / "iris.svm"), zero_based=False)
     code, _, _ = undercut("train", tmp_path / "iris.svm", "-o", tmp_path / "m.uc", "--trace", tmp_path / "run.jsonl")
     assert code == 0
-    assert all(read_trace(tmp_path / f"run-{label}.jsonl") for label in (0, 1, 2))
+    assert list(read_traces(tmp_path / "run.jsonl")) == ["class 0", "class 1", "class 2"]
 
 
 def test_predict_and_evaluate_agree(cancer, model, undercut, tmp_path):
@@ -147,15 +147,21 @@ def test_a_missing_file_and_a_wrong_model_say_so(cancer, undercut, tmp_path):
     assert "not a model file" in err
 
 
-def test_unknown_labels_and_features_are_refused_at_evaluation(model, undercut, tmp_path):
+def test_unknown_labels_are_refused_and_unknown_features_ignored_unless_strict(model, undercut, tmp_path):
     (tmp_path / "other.svm").write_text("7 1:1\n")
     code, _, err = undercut("evaluate", model, tmp_path / "other.svm")
     assert code == 1
     assert "[-1, 1]; got 7" in err
     (tmp_path / "wide.svm").write_text("1 31:1\n")
-    code, _, err = undercut("predict", model, tmp_path / "wide.svm")
-    assert code == 1
-    assert "wide.svm:1:" in err
+    code, out, err = undercut("predict", model, tmp_path / "wide.svm")
+    assert code == 0
+    assert err.endswith("wide.svm: ignored 1 feature never seen in training, beyond the 30 of the model\n")
+    (tmp_path / "narrow.svm").write_text("1\n")
+    assert undercut("predict", model, tmp_path / "narrow.svm") == (0, out, "")
+    for command in ("predict", "evaluate"):
+        code, _, err = undercut(command, model, tmp_path / "wide.svm", "--strict")
+        assert code == 1
+        assert "1 feature that the model never saw" in err
 
 
 def test_help_names_every_command(undercut):

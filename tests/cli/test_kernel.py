@@ -41,7 +41,7 @@ def test_a_kernel_machine_is_trained_as_in_python(cancer, undercut, tmp_path, op
     assert code == 0
     assert f"{same.score(X, y):.6g}" in out
     code, out, _ = undercut("predict", model, cancer, "--scores")
-    np.testing.assert_allclose(np.array(out.split(), float), same.decision_function(X))
+    np.testing.assert_allclose(np.loadtxt(out.splitlines()), same.decision_function(X))
 
 
 def test_a_run_continues_from_a_model(cancer, undercut, tmp_path):
@@ -62,17 +62,23 @@ def test_a_run_continues_from_a_model(cancer, undercut, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--kernel", "rbff"), "Got 'rbff'"),
+        (("--kernel", "rbff"), "got 'rbff'; did you mean rbf?"),
         (("--kernel", "rbf", "--lambda", 1), "--lambda is not for --kernel: use --C"),
-        (("--kernel", "rbf", "--C", 0), "'C' parameter of KernelClassifier must be a float in the range (0.0, inf)"),
-        (("--kernel", "rbf", "--gamma", "much"), "Got 'much'"),
-        (("--kernel", "rbf", "--solver", "newton"), "Got 'newton'"),
+        (("--kernel", "rbf", "--C", 0), "--C must be a float in the range (0.0, inf); got 0.0"),
+        (
+            ("--kernel", "rbf", "--gamma", "much"),
+            "--gamma must be one of auto, scale or a float in the range (0.0, inf); got 'much'",
+        ),
+        (
+            ("--kernel", "rbf", "--solver", "newton"),
+            "--solver must be one of auto, bundle, descent, hedging; got 'newton'",
+        ),
         (("--kernel", "rbf", "--loss", "logistic"), "--loss and --kernel exclude each other"),
         (("--kernel", "rbf", "--penalty", "l1"), "--penalty is not for --kernel"),
         (("--kernel", "rbf", "--online"), "--kernel is not for --online"),
         (("--kernel", "rbf", "--degree", 2), "--degree needs --kernel poly"),
         (("--penalty", "l2", "--l1-ratio", 0.5), "--l1-ratio needs --penalty elasticnet"),
-        (("--C", 1), "--C needs --kernel"),
+        (("--C", 1, "--lambda", 1), "--lambda and --C exclude each other"),
         (("--device", "cuda"), "--device needs --kernel"),
     ],
 )

@@ -60,7 +60,8 @@ def test_probabilities_are_those_of_a_crf(chunks, undercut, tmp_path):
     for loss in ("crf", "m3n"):
         undercut("train", "--task", "sequence", chunks, "--loss", loss, "--lambda", 1e-2, "-o", tmp_path / f"{loss}.uc")
     _, out, _ = undercut("predict", tmp_path / "crf.uc", chunks, "--scores")
-    rows = np.array([line.split() for line in out.splitlines() if line], float)
+    assert out.startswith(f"# labels {' '.join(load_model(tmp_path / 'crf.uc').classes_)}\n")
+    rows = np.loadtxt(out.splitlines())
     np.testing.assert_allclose(rows.sum(axis=1), 1.0)
     code, _, err = undercut("predict", tmp_path / "m3n.uc", chunks, "--scores")
     assert code == 1

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from undercut import (
@@ -16,7 +17,10 @@ from undercut import (
     OnlineClassifier,
     Ranker,
     SequenceLabeler,
+    Status,
     TransductiveClassifier,
+    load_model,
+    save_model,
 )
 from undercut.estimators import CertifiedEstimator, certified
 from undercut.estimators.linear_model import LinearModel
@@ -92,3 +96,20 @@ def test_a_subclass_may_add_parameters():
 
     assert Mine(more=3).get_params() == {"more": 3, "lam": 1e-2}
     assert Mine().fit(*load_iris(return_X_y=True)).gap_ >= 0.0
+
+
+@pytest.mark.parametrize("model", [LinearClassifier(lam=1e-6), OnlineClassifier()], ids=repr)
+def test_callbacks_see_every_step_and_may_end_the_fit_without_an_interrupt(model):
+    X, y = load_iris(return_X_y=True)
+    rows = []
+    model = clone(model).set_params(callbacks=[rows.append, lambda row: row.step >= 1]).fit(X, y == 1)
+    assert [row.step for row in rows] == [0, 1]
+    assert model.result_.status is Status.STOPPED
+    assert model.interrupted_ is False
+
+
+def test_callbacks_are_no_part_of_a_model_file(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = LinearClassifier(callbacks=[lambda row: None]).fit(X, y)
+    save_model(model, tmp_path / "model.uc")
+    assert load_model(tmp_path / "model.uc").callbacks is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -153,6 +154,23 @@ def test_a_generator_cannot_be_read_twice(cancer, kind):
     with pytest.raises(DataError, match="a generator can be read once, and n_passes = 2: pass a function"):
         kind().fit_stream(generate(), n_passes=2)
     assert read == []
+
+
+@solvers
+@pytest.mark.parametrize("average", [False, True])
+def test_a_stream_whose_chunks_grow_ends_where_the_full_width_would(iris, solver, average):
+    X, y = iris
+    full = sp.csr_matrix(np.where(np.arange(4) <= np.arange(y.size)[:, None] // 40, X, 0.0))
+    starts = range(0, y.size, 30)
+    known = [(full[at : at + 30], y[at : at + 30]) for at in starts]
+    grown = [(part[:, : max(1, int(part.indices.max()) + 1)], labels) for part, labels in known]
+    assert len({part.shape[1] for part, _ in grown}) > 1
+    make = partial(OnlineClassifier, lam=1e-2, solver=solver, average=average)
+    same, wide = make().fit_stream(known, classes=[0, 1, 2]), make().fit_stream(grown, classes=[0, 1, 2])
+    np.testing.assert_array_equal(wide.coef_, same.coef_)
+    np.testing.assert_array_equal(wide.intercept_, same.intercept_)
+    narrow = wide.widened(full[:, :2])
+    assert narrow.shape[1] == wide.n_features_in_ == 4
 
 
 @pytest.mark.parametrize("kind", [OnlineClassifier, OnlineRegressor])

@@ -8,6 +8,7 @@ import io
 import lzma
 import pathlib
 import re
+import sys
 import tracemalloc
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from undercut._jit import svmlight as kernel
 from undercut.errors import DataError, ParameterError
 from undercut.io import SvmlightData, iter_svmlight, load_svmlight, svmlight
+from undercut.io.reading import watch_reading
 
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 QUICK = settings(deadline=None, database=None)
@@ -239,13 +241,42 @@ def test_rows_before_a_malformed_one_are_delivered(write):
         next(chunks)
 
 
-def test_an_index_beyond_the_first_chunk_is_refused_with_the_remedy(write):
-    chunks = iter_svmlight(write("1 2:1\n\n1 1:1\n1 3:1\n"), chunk_rows=1)
-    assert next(chunks).X.shape == next(chunks).X.shape == (1, 2)
-    with pytest.raises(
-        DataError, match=r"data\.svm:4: .*at most 2 \(the width of the first chunk\); got 3; .*n_features=3"
-    ):
-        next(chunks)
+def test_chunks_grow_with_the_largest_index_so_far(write):
+    chunks = iter_svmlight(write("1 2:1\n\n1 1:1\n1 3:1\n1 1:1\n"), chunk_rows=1)
+    assert [chunk.X.shape for chunk in chunks] == [(1, 2), (1, 2), (1, 3), (1, 3)]
+
+
+def test_a_file_without_labels_has_the_features_of_the_one_with_labels(write):
+    text = "# a comment\n1 1:0.5 3:2 # more\n\n-1 2:1\n  1 1:7\n"
+    same = load_svmlight(write(text))
+    bare = load_svmlight(write(re.sub(r"(?m)^( *)-?1 ", r"\1", text)), labelled=False)
+    assert (bare.X != same.X).nnz == 0
+    assert bare.y.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_an_error_in_a_file_without_labels_names_its_line(write, monkeypatch):
+    monkeypatch.setattr(svmlight, "BLOCK_BYTES", 8)
+    with pytest.raises(DataError, match=r"data\.svm:4: .*got 'x'"):
+        load_svmlight(write("1:1\n2:1\n\n3:x\n"), labelled=False)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_a_watcher_sees_the_stored_bytes_of_a_file_go_by(tmp_path, suffix):
+    opener = {"": open, ".gz": gzip.open, ".bz2": bz2.open}[suffix]
+    path = tmp_path / f"data.svm{suffix}"
+    with opener(path, "wb") as file:
+        file.write(b"1 1:0.5\n" * 100_000)
+    seen = []
+    with watch_reading(lambda done, total: seen.append((done, total))):
+        load_svmlight(path)
+    size = path.stat().st_size
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+
+
+def test_a_dash_is_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(gzip.compress(b"1 2:3\n")))))
+    assert load_svmlight("-").X.toarray().tolist() == [[0.0, 3.0]]
 
 
 def test_index_zero_in_chunks_is_refused_with_the_remedy(write):

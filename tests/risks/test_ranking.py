@@ -18,8 +18,15 @@ from sklearn.metrics import ndcg_score
 
 from undercut import L2, CuttingPlane, Hinge, LinearRisk, NdcgRisk, PairwiseRisk, ProximalBundle, Stop, minimize
 from undercut.errors import DataError, ParameterError
-from undercut.risks import OrdinalRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.ranking.ranking import exponential_gain, log_discount
+from undercut.risks import (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    OrdinalRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
+from undercut.risks.ranking.gains import exponential_gain, half_gain, log_discount
 from undercut.risks.ranking.worst_ranking import PlaceAssignment
 from undercut.testing import check_risk
 
@@ -31,12 +38,15 @@ def by_query(qid):
 # ----------------------------------------------------------------------------- the formulas, over pairs, permutations
 
 
-def pairwise(s, y, qid):
-    means = []
+def pairwise(s, y, qid, power=0.5):
+    """The mean over the pairs of a query, queries weighted by a power of their number of pairs."""
+    value, total = 0.0, 0.0
     for rows in by_query(qid):
         losses = [max(0.0, 1.0 - s[i] + s[j]) for i in rows for j in rows if y[i] > y[j]]
-        means += [np.mean(losses)] if losses else []
-    return np.mean(means)
+        if losses:
+            value += len(losses) ** power * np.mean(losses)
+            total += len(losses) ** power
+    return value / total
 
 
 def structured(s, y, qid, gain, loss):
@@ -66,8 +76,56 @@ def reciprocal_rank_loss(ranked):
     return 1.0 - 1.0 / (1 + np.flatnonzero(ranked > 0)[0])
 
 
+def average_precision_loss(ranked):
+    places = 1.0 + np.flatnonzero(ranked > 0)
+    return 1.0 - np.mean(np.arange(1.0, places.size + 1) / places)
+
+
 def binary(s, y, qid, loss):
     return structured(s, y, qid, lambda y: (y > 0) * 1.0, loss)
+
+
+def inverted(s, y, qid):
+    """``mean_q max_pi loss(y in the order of pi) + mean over pairs of [pi inverts (i, j)] (s_j - s_i)`` for AP."""
+    worst = []
+    for rows in by_query(qid):
+        good, bad = rows[y[rows] > 0], rows[y[rows] <= 0]
+        if good.size:
+            values = []
+            for order in permutations(rows):
+                place = {row: at for at, row in enumerate(order)}
+                pairs = [s[j] - s[i] if place[j] < place[i] else 0.0 for i in good for j in bad]
+                values.append(average_precision_loss(y[list(order)]) + (np.mean(pairs) if pairs else 0.0))
+            worst.append(max(values))
+    return np.mean(worst)
+
+
+def listwise(s, y, qid, gain=lambda y: y):
+    """``sum_q sqrt(G_q) sum_i gain_i / G_q (log sum exp(s) - s_i)``, over the sum of the roots."""
+    value, total = 0.0, 0.0
+    for rows in by_query(qid):
+        gains = gain(y[rows])
+        if y[rows].any() and gains.any():
+            weight = np.sqrt(gains.sum())
+            value += weight * float(gains / gains.sum() @ (np.log(np.exp(s[rows]).sum()) - s[rows]))
+            total += weight
+    return value / total
+
+
+def exchanged(s, y, qid, power):
+    """Pairs weighted by gain and mean discount, queries by a power of the sum of these weights."""
+    value, total = 0.0, 0.0
+    for rows in by_query(qid):
+        places = np.empty(rows.size)
+        places[np.argsort(-y[rows], kind="stable")] = log_discount(np.arange(1.0, rows.size + 1))
+        mean = np.array([places[y[rows] == y[i]].mean() for i in rows])
+        pairs = [(i, j) for i in range(rows.size) for j in range(rows.size) if y[rows[i]] > y[rows[j]]]
+        if pairs:
+            weights = np.array([(y[rows[i]] - y[rows[j]]) * (mean[i] - mean[j]) for i, j in pairs])
+            hinges = np.array([max(0.0, 1.0 - s[rows[i]] + s[rows[j]]) for i, j in pairs])
+            value += weights.sum() ** (power - 1.0) * float(weights @ hinges)
+            total += weights.sum() ** power
+    return value / total
 
 
 def shifted_log(places):
@@ -90,8 +148,15 @@ CASES = {
     "precision@1": (partial(PrecisionAtRisk, k=1), partial(binary, loss=partial(precision_loss, k=1))),
     "precision@3": (partial(PrecisionAtRisk, k=3), partial(binary, loss=partial(precision_loss, k=3))),
     "mrr": (ReciprocalRankRisk, partial(binary, loss=reciprocal_rank_loss)),
+    "map": (AveragePrecisionRisk, inverted),
+    "pairwise by query": (partial(PairwiseRisk, weighting="query"), partial(pairwise, power=0.0)),
+    "pairwise by pair": (partial(PairwiseRisk, weighting="pair"), partial(pairwise, power=1.0)),
+    "weighted pairwise": (WeightedPairwiseRisk, partial(exchanged, power=0.5)),
+    "weighted pairwise by query": (partial(WeightedPairwiseRisk, weighting="query"), partial(exchanged, power=0.0)),
+    "listwise": (ListwiseRisk, listwise),
+    "listwise, half gains": (partial(ListwiseRisk, gain=half_gain), partial(listwise, gain=half_gain)),
 }
-STRUCTURED = [name for name in CASES if name != "pairwise"]
+STRUCTURED = [name for name in CASES if "pairwise" not in name and "listwise" not in name]
 RISKS = {name: risk for name, (risk, _) in CASES.items()} | {"ordinal": OrdinalRisk}
 
 
@@ -222,10 +287,46 @@ def test_bounds_the_loss_of_the_models_own_rankings(k, rng):
     assert NdcgRisk(X, y, qid, k=k).value(w) >= np.mean(losses)
 
 
-@pytest.mark.parametrize("name", RISKS)
+@pytest.mark.parametrize("name", [name for name in RISKS if "listwise" not in name])
 def test_is_zero_where_every_grade_beats_the_next_by_enough(name):
     y, qid = np.array([0.0, 2.0, 1.0, 0.0, 1.0, 0.0]), [1, 1, 1, 1, 2, 2]
     assert RISKS[name](y[:, None], y, qid).value(np.array([3.0])) == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["pairwise", "weighted pairwise", "listwise", "map", "ordinal"])
+def test_many_irrelevant_documents_and_noise_do_not_make_the_constant_model_optimal(name, rng):
+    """150 documents, 30 % relevant: the structured hinges are minimized by w = 0 here, and no other may be."""
+    X, qid = rng.standard_normal((20 * 150, 5)), np.repeat(np.arange(20), 150)
+    worth = X[:, 0] + 3.0 * rng.standard_normal(X.shape[0])
+    y = (worth > np.quantile(worth, 0.7)) + 1.0 * (worth > np.quantile(worth, 0.86))
+    result = minimize(RISKS[name](X, y, qid), L2(1e-3), stop=Stop(gap_rel=1e-2))
+    assert result.w[0] > 5.0 * np.abs(result.w[1:]).max()
+    assert result.objective < RISKS[name](X, y, qid).value(np.zeros(5)) - 2.0 * result.gap
+
+
+def test_sample_weights_are_those_of_queries():
+    X, y, qid = random_problem()
+    weight = np.where(qid == qid[0], 2.0, 1.0)
+    again = np.flatnonzero(qid == qid[0])
+    twice = np.concatenate([np.arange(y.size), again])
+    ids = np.concatenate([qid, np.full(again.size, qid.max() + 1)])
+    for name in ("pairwise", "weighted pairwise", "listwise", "map"):
+        weighted, repeated = RISKS[name](X, y, qid, sample_weight=weight), RISKS[name](X[twice], y[twice], ids)
+        assert weighted.value(np.ones(4)) == pytest.approx(repeated.value(np.ones(4)), rel=1e-12)
+    weight[again[0]] = 3.0
+    with pytest.raises(DataError, match="equal for all documents of a query"):
+        PairwiseRisk(X, y, qid, sample_weight=weight)
+    with pytest.raises(DataError, match="positive in a query"):
+        PairwiseRisk(X, y, qid, sample_weight=np.zeros(y.size))
+
+
+def test_the_hessian_of_a_listwise_risk_is_that_of_finite_differences(rng):
+    X, y, qid = random_problem()
+    risk, w = ListwiseRisk(X, y, qid), rng.standard_normal(4)
+    hessian = np.stack([risk.curvature(w).product(e) for e in np.eye(4)])
+    steps = [(risk.cut(w + 1e-6 * e).a - risk.cut(w - 1e-6 * e).a) / 2e-6 for e in np.eye(4)]
+    np.testing.assert_allclose(hessian, np.stack(steps), atol=1e-8)
+    assert (risk.curvature(w).diagonal() >= np.diag(hessian) - 1e-12).all()
 
 
 def test_documents_of_one_grade_may_have_any_scores():
@@ -261,14 +362,20 @@ def ndcg_program(X, y, qid, w):
     return sum(terms) / len(terms)
 
 
-def ordinal_program(X, y, qid, w):
-    grades = np.unique(y)
-    b = cp.Variable(grades.size - 1)
+def threshold_weights(y, qid):
+    """For each threshold the weights of the documents: equal queries, and both sides of the threshold half each."""
     share = np.zeros(y.size)
     for rows in by_query(qid):
-        share[rows] = 1.0 / (rows.size * len(by_query(qid)))
+        share[rows] = 1.0 / rows.size
+    sides = [y > grade for grade in np.unique(y)[:-1]]
+    return [np.where(above, 0.5 / share[above].sum(), 0.5 / share[~above].sum()) * share for above in sides]
+
+
+def ordinal_program(X, y, qid, w):
+    grades, weights = np.unique(y), threshold_weights(y, qid)
+    b = cp.Variable(grades.size - 1)
     signs = [np.where(y > grade, 1.0, -1.0) for grade in grades[:-1]]
-    return sum(share @ cp.pos(1.0 - cp.multiply(z, X @ w - b[k])) for k, z in enumerate(signs))
+    return sum(weights[k] @ cp.pos(1.0 - cp.multiply(z, X @ w - b[k])) for k, z in enumerate(signs))
 
 
 PROGRAMS = {
@@ -294,23 +401,20 @@ def test_bounds_bracket_the_optimum_of_a_conic_solver(kind, lam, solver):
     assert result.objective <= optimum * (1.0 + 2e-6)
 
 
-def test_thresholds_are_those_of_the_conic_solver_up_to_ties_and_in_order():
+def test_thresholds_are_those_of_the_conic_solver_up_to_ties():
     X, y, qid = random_problem(n_grades=5)
-    risk = OrdinalRisk(X, y, qid)
+    risk, weights = OrdinalRisk(X, y, qid), threshold_weights(*random_problem(n_grades=5)[1:])
     for w in (np.zeros(4), np.ones(4), minimize(risk, L2(1e-3)).w):
         thresholds = risk.thresholds(w)
-        assert (np.diff(thresholds) >= 0.0).all()
-        share = np.zeros(60)
-        for rows in by_query(qid):
-            share[rows] = 1.0 / (rows.size * len(by_query(qid)))
         signs = np.where(y[:, None] > np.unique(y)[:-1], 1.0, -1.0)
-        value = share @ np.maximum(0.0, 1.0 - signs * ((X @ w)[:, None] - thresholds)).sum(axis=1)
-        assert value == pytest.approx(risk.value(w), rel=1e-12)
+        hinges = np.maximum(0.0, 1.0 - signs * ((X @ w)[:, None] - thresholds))
+        assert float((np.stack(weights, axis=1) * hinges).sum()) == pytest.approx(risk.value(w), rel=1e-12)
 
 
-def test_ordinal_regression_with_two_grades_is_a_support_vector_machine(rng):
+def test_ordinal_regression_with_two_grades_is_a_balanced_support_vector_machine(rng):
     X, y = rng.standard_normal((50, 3)), np.where(rng.random(50) < 0.3, 4.0, 2.0)
-    binary = LinearRisk(X, np.where(y == 4.0, 1.0, -1.0), Hinge(), fit_intercept=True)
+    balanced = np.where(y == 4.0, 1.0 / np.sum(y == 4.0), 1.0 / np.sum(y != 4.0))
+    binary = LinearRisk(X, np.where(y == 4.0, 1.0, -1.0), Hinge(), sample_weight=balanced, fit_intercept=True)
     for w in rng.standard_normal((5, 3)):
         assert OrdinalRisk(X, y).value(w) == pytest.approx(binary.value(w), rel=1e-12)
         assert OrdinalRisk(X, y).thresholds(w) == pytest.approx([-binary.intercept(w)])

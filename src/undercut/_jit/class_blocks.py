@@ -16,7 +16,7 @@ from undercut._jit.rows import row
 TINY = 1e-300  # stands for the squared length of an empty row
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sweep_classes(
     dense, indptr, columns, values, constant, squares, y, costs, cap,
     order, begin, active, classes, counts, budget, A, V,
@@ -63,7 +63,7 @@ def sweep_classes(
     return at, active, most, work
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
     """``g_m += <V[:, mine_m], x>``; overwrites ``total``."""
     if count == V.shape[1]:  # all classes, in whatever order: contiguous reads
@@ -81,7 +81,7 @@ def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
             g[m] += x * V[at, np.uint64(mine[m])]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _violation(g, q, count):
     """(how far the largest g is above the least one that has a share, that least one)."""
     top, floor = -np.inf, np.inf
@@ -92,7 +92,7 @@ def _violation(g, q, count):
     return top - floor, floor
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _drop(mine, g, q, count, floor):
     """Exchange classes without a share and with g below ``floor`` to the end; how many are left."""
     m = 0
@@ -107,7 +107,7 @@ def _drop(mine, g, q, count, floor):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _project(g, q, count, square, cap, moved):
     """``moved = projection(q + g / square) - q`` on ``{q >= 0, sum q = cap}`` (Michelot 1986)."""
     total, used = 0.0, count
@@ -138,7 +138,7 @@ def _project(g, q, count, square, cap, moved):
         moved[m] = moved[m] * (cap / total) - q[m]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _add(values, columns, start, stop, offset, constant, which, count, moved, V):
     """``V[:, which_m] -= moved_m x``."""
     for m in range(count):

@@ -17,7 +17,7 @@ SMALL = 128  # below this many kinks sorting is cheaper than selecting
 SAMPLE = 61  # how many kinks guess the bracket
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def crossing(kinks, jumps, slope, curvature, low):
     """First t >= low with ``s(t) >= 0``; ``inf`` if there is none.  Reorders both arrays.
 
@@ -88,7 +88,7 @@ def _keep(kinks, jumps, n, left, right, closed):
     return kept
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sort(kinks, jumps, n):
     """Sort the first n kinks together with their jumps (Shell's method; NumPy's sort takes seconds to compile)."""
     gap = 1

@@ -7,7 +7,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def matvec(indptr, indices, data, w, out):
     """``out = X w``."""
     for i in range(np.uint64(out.size)):  # unsigned indices need no wrap-around test
@@ -34,7 +34,7 @@ def half_gram(indptr, indices, data, g, start, stop, out, diagonal):
             diagonal[column] += weight * data[k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def gram_product(indptr, indices, data, g, v, out):
     """``out = X' diag(g) X v``; a row is read from memory once, and not at all where ``g = 0``."""
     out[:] = 0.0
@@ -51,7 +51,7 @@ def gram_product(indptr, indices, data, g, v, out):
             out[np.uint64(indices[k])] += data[k] * total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def squared_rmatvec(indptr, indices, data, g, out):
     """``out_j = sum_i g_i x_ij^2``."""
     out[:] = 0.0
@@ -63,7 +63,7 @@ def squared_rmatvec(indptr, indices, data, g, out):
             out[np.uint64(indices[k])] += weight * data[k] * data[k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rmatvec(indptr, indices, data, g, rows, out):
     """``out = X' g``; rows with ``g = 0`` are not read, which is most of them where a margin loss is zero.
 
@@ -81,7 +81,7 @@ def rmatvec(indptr, indices, data, g, rows, out):
             out[np.uint64(indices[k])] += data[k] * weight
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def matmat(indptr, indices, data, W, out):
     """``out = X W`` for a W with as many rows as X has columns."""
     K = W.shape[1]
@@ -94,7 +94,7 @@ def matmat(indptr, indices, data, W, out):
                 row[c] += value * w[c]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rmatmat(indptr, indices, data, G, out):
     """``out = X' G``; only the entries of G that are not zero are visited, of which a margin loss has few."""
     columns = np.empty(G.shape[1], np.int64)

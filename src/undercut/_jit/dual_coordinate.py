@@ -27,7 +27,7 @@ AHEAD = 6  # rows between the asking for a row and its use
 ROW_COST = 8  # work of a row beyond its entries, in entries
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sweep(
     dense, indptr, columns, values, constant, terms, zone, logistic, threshold, rho,
     order, begin, active, above, below, budget, a, v, b,
@@ -78,7 +78,7 @@ def sweep(
     return at, active, b, most, least, work
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
     """Get the row that comes soon into the cache, and of a later one where it begins."""
     i = np.uint64(soon)
@@ -93,7 +93,9 @@ def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
         prefetch(indptr, np.uint64(later))
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other
+@njit(
+    cache=True, nogil=True, fastmath={"reassoc", "contract"}
+)  # sums in any order, so that they need not wait for each other
 def product(values, columns, start, stop, offset, constant, v):
     """``<v, x>``."""
     score = constant * v[np.uint64(v.size - 1)]
@@ -102,7 +104,7 @@ def product(values, columns, start, stop, offset, constant, v):
     return score
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _soft_product(values, columns, start, stop, offset, constant, v, threshold):
     """``<soft(v, threshold), x>``."""
     last = v[np.uint64(v.size - 1)]
@@ -113,7 +115,7 @@ def _soft_product(values, columns, start, stop, offset, constant, v, threshold):
     return score
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_row(values, columns, start, stop, offset, constant, change, v):
     """``v += change x``."""
     v[np.uint64(v.size - 1)] += change * constant
@@ -121,7 +123,7 @@ def add_row(values, columns, start, stop, offset, constant, change, v):
         v[np.uint64(columns[k - offset])] += change * values[k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _entropic(score, old, low, high, curvature):
     """(derivative, new a) of the logistic loss: ``t = logit(a / cap)`` solves ``cap h (sigmoid(t) - old) + s + t = 0``.
 
@@ -149,7 +151,7 @@ def _entropic(score, old, low, high, curvature):
     return sign * first, sign * cap / (1.0 + math.exp(-t))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def squared_norms(dense, indptr, columns, values, constant, out):
     """``out_i = |x_i|^2``."""
     width = np.uint64(columns.size)
@@ -161,7 +163,7 @@ def squared_norms(dense, indptr, columns, values, constant, out):
         out[i] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def shuffle(order, count, seed):
     """Permute ``order[:count]``, by a seed."""
     permute(order, count, np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15))

@@ -9,7 +9,7 @@ from undercut._jit.dual_coordinate import RIDGE, TARGET, add_row, product
 from undercut._jit.rows import row
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def face_residual(dense, indptr, columns, values, constant, terms, zone, face, a, v, b, residual):
     """Minus the derivative of the dual's negative for the samples ``face``."""
     width = np.uint64(columns.size)
@@ -20,7 +20,7 @@ def face_residual(dense, indptr, columns, values, constant, terms, zone, face, a
         residual[m] = terms[i, TARGET] - score - terms[i, RIDGE] * a[i] - zone * np.sign(a[i])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def face_steps(
     dense, indptr, columns, values, constant, terms, rho, face, change, residual, direction, along, goal, max_steps
 ):
@@ -55,7 +55,7 @@ def face_steps(
     return max_steps, size <= goal
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_rows(dense, indptr, columns, values, constant, chosen, shares, v):
     """``v += sum_m shares_m x_chosen_m``."""
     width = np.uint64(columns.size)

@@ -13,7 +13,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def crammer_singer(S, y, costs, values, slopes):
     """Loss and a subgradient of every sample; among equal maxima the own class, else the first, is taken."""
     slopes[:] = 0.0
@@ -28,7 +28,7 @@ def crammer_singer(S, y, costs, values, slopes):
         slopes[i, own] -= 1.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def crammer_singer_along(S, D, t, y, costs, values, slopes):
     """Loss of every sample at ``S + t D`` and its derivative in t."""
     for i in range(y.size):
@@ -42,7 +42,7 @@ def crammer_singer_along(S, D, t, y, costs, values, slopes):
         values[i] = cost[best] + ((s[best] - s[own]) + t * slopes[i])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def softmax(S, y, values, slopes):
     """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits."""
     for i in range(y.size):
@@ -60,7 +60,7 @@ def softmax(S, y, values, slopes):
         p[own] = -others
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def softmax_along(S, D, t, y, values, slopes, bends):
     """Loss of every sample at ``S + t D``, its first and its second derivative in t."""
     p = np.empty(S.shape[1])

@@ -25,7 +25,7 @@ AHEAD = 3  # a row is prefetched this many steps before its use
 FETCHED = 256  # values of a row that are prefetched; the processor itself fetches what follows in sequence
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def run_pass(
     dense, indptr, columns, values, constant, y, weight, order, batch, kind, setting,
     method, lam, learning, radius, tau_one, growing, opening, epsilon, length_cap, length_per_r2, averaging,
@@ -57,7 +57,7 @@ def run_pass(
             state[DONE], done = 1.0, True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _phase(
     dense, indptr, columns, values, constant, y, weight, order, first, batch, kind, setting,
     method, lam, learning, radius, tau_one, near2, longest, averaging, v, u, state,
@@ -124,7 +124,7 @@ def _phase(
     return first
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _rescale(v, u, scale, weight_v):
     """Make ``scale`` one and ``weight_v`` zero: w and ``weight_v * v + u`` stay as they are."""
     u += weight_v * v
@@ -139,7 +139,7 @@ def _add_row(values, columns, start, stop, offset, constant, factor, v):
     v[np.uint64(v.size - 1)] += factor * constant
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
     """Get the row ``order[at]`` into the cache, and of a later one where it begins."""
     if at + AHEAD >= order.size:
@@ -157,7 +157,9 @@ def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
         prefetch(indptr, np.uint64(later))
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})  # sums in any order, so that they need not wait for each other
+@njit(
+    cache=True, nogil=True, fastmath={"reassoc", "contract"}
+)  # sums in any order, so that they need not wait for each other
 def _products(values, columns, start, stop, offset, constant, v):
     """``<v, x>`` and ``|x|^2``."""
     score, size2 = constant * v[np.uint64(v.size - 1)], constant * constant
@@ -168,7 +170,7 @@ def _products(values, columns, start, stop, offset, constant, v):
     return score, size2
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
     """Round t's (tau_t, step size, factor by which w shrinks)."""
     before = lam * t + tau_sum
@@ -184,7 +186,7 @@ def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
     return tau, step_size, 1.0 - step_size * own
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2):
     """(R, t, tau_{1:t}) at the start of a phase: as printed with ``opening = 0``.
 
@@ -200,13 +202,13 @@ def next_phase(r, t, tau_sum, g, opening, epsilon, lam, norm2):
     return r, t, min(tau_sum / math.sqrt(2.0), opening * g / r)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def near_squared(r, epsilon, lam):
     """The ``|w|^2`` from which on R is too small a guess: ``|w| >= R - sqrt(2 epsilon / lam)`` (Alg. 3)."""
     return max(0.0, r - math.sqrt(2.0 * epsilon / lam)) ** 2
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def largest_row(dense, indptr, columns, values, constant, weight):
     """``max_i weight_i |x_i|``."""
     largest = 0.0
@@ -220,7 +222,7 @@ def largest_row(dense, indptr, columns, values, constant, weight):
     return largest
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def shuffled(n, seed):
     """The numbers 0 ... n-1 in random order."""
     order = np.arange(n)

@@ -7,7 +7,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def permute(order, count, x):
     """Permute ``order[:count]`` (Fisher and Yates) with Marsaglia's xorshift from the bits x, which are not zero."""
     for i in range(count - 1, 0, -1):

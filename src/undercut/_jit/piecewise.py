@@ -11,7 +11,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def value_slope(left, kinks, jumps, scores, values, slopes):
     """Loss and right derivative of every sample at its score."""
     for i in range(scores.size):
@@ -24,7 +24,7 @@ def value_slope(left, kinks, jumps, scores, values, slopes):
         values[i], slopes[i] = value, slope
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def along_line(left, kinks, jumps, weight, scores, direction, at, rise):
     """Derivative of ``t -> sum_i weight_i loss_i(scores_i + t direction_i)`` at 0+, and its kinks beyond 0.
 
@@ -45,7 +45,7 @@ def along_line(left, kinks, jumps, weight, scores, direction, at, rise):
     return derivative, count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def intercept_kinks(kinks, jumps, weight, scores, at, rise):
     """The kinks of ``b -> sum_i weight_i loss_i(scores_i + b)`` and the increase of its derivative there."""
     n = scores.size
@@ -55,7 +55,7 @@ def intercept_kinks(kinks, jumps, weight, scores, at, rise):
             rise[k * n + i] = jumps[k] * weight[i]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
     """The weighted sum of losses at intercept ``b``; fills ``slopes`` with weighted subgradients.
 

@@ -85,6 +85,52 @@ def _count_up_to(tree, grade):
 
 
 @njit(cache=True)
+def weighted_pairs(starts, grades, gain, discount, weight, scores, slopes):
+    """``sum_q weight_q sum_{i above j in q} (gain_i - gain_j) (discount_i - discount_j) max(0, 1 - s_i + s_j)``.
+
+    As ``pairwise_hinge``; gains and discounts are equal within a grade, so the documents that count against j are
+    counted by grade, and one of the grade of j adds nothing.
+    """
+    count = np.empty(grades.max() + 1, np.int64)
+    level, place = np.empty(count.size), np.empty(count.size)  # gain and discount by grade
+    value = 0.0
+    for q in range(weight.size):
+        mine = slice(starts[q], starts[q + 1])
+        slopes[mine] = 0.0
+        if weight[q] > 0.0:
+            mine_grades = grades[mine]
+            n = mine_grades.max() + 1
+            for i in range(mine_grades.size):
+                level[mine_grades[i]], place[mine_grades[i]] = gain[mine][i], discount[mine][i]
+            order = np.argsort(scores[mine])
+            total = _weigh(order, mine_grades, scores[mine], level[:n], place[:n], count[:n], 1.0, slopes[mine])
+            _weigh(order[::-1], mine_grades, scores[mine], level[:n], place[:n], count[:n], -1.0, slopes[mine])
+            slopes[mine] *= weight[q]
+            value += weight[q] * total
+    for i in range(scores.size):
+        value += slopes[i] * scores[i]
+    return value
+
+
+@njit(cache=True)
+def _weigh(order, grades, scores, level, place, count, sign, slopes):
+    """Add to each slope the weight of the pairs it loses (sign 1, order rising) or wins by too little (-1, falling)."""
+    count[:] = 0
+    reached, total = 0, 0.0
+    for j in order:
+        while reached < order.size and sign * (scores[order[reached]] - scores[j]) < 1.0:
+            count[grades[order[reached]]] += 1
+            reached += 1
+        own = grades[j]
+        first, last = (0, own) if sign > 0.0 else (own + 1, count.size)
+        for g in range(first, last):
+            part = count[g] * (level[g] - level[own]) * (place[g] - place[own])
+            slopes[j] += sign * part
+            total += part
+    return total
+
+
+@njit(cache=True)
 def worst_counts(starts, is_relevant, table, losses, scores, weights, worst):
     """For each query the number h of relevant documents among its first ``n`` places, n as many as are relevant, that
 

@@ -7,7 +7,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def row(dense, indptr, width, i):
     """(start, stop, offset) of row i; unsigned indices need no wrap-around test."""
     if dense:

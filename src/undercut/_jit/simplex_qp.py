@@ -23,7 +23,7 @@ NONE = np.int64(0)
 NOWHERE = np.int64(-1)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots):
     """Improve a feasible ``alpha`` in place until ``alpha'g - min g <= tol`` for the gradient ``g = H alpha - b``.
 
@@ -90,7 +90,7 @@ def _to_hull_minimum(alpha, support, size, L, p, q, pivots):
         pivots += 1
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def enter(H, b, support, size, L, p, q, shift, j):
     """Append plane ``j`` to the support, unless it is an affine combination of the support; the new size.
 
@@ -117,7 +117,7 @@ def enter(H, b, support, size, L, p, q, shift, j):
     return size + 1
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def trade(b, alpha, support, size, L, p, q, j):
     """Move weight between plane ``j`` and the equal combination x of the support, towards the higher one.
 
@@ -146,7 +146,7 @@ def trade(b, alpha, support, size, L, p, q, j):
     return _leave(support, size, L, p, q, blocking)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _solve_upper(L, x, size):
     """``x <- L^-T x``, by columns of L' = rows of L."""
     for i in range(size - 1, -1, -1):
@@ -157,7 +157,7 @@ def _solve_upper(L, x, size):
             x[k] -= row[k] * value
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _leave(support, size, L, p, q, at):
     """Delete position ``at`` of the support; Givens rotations restore the triangle and carry p and q along."""
     for i in range(at, size - 1):

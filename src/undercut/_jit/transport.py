@@ -21,7 +21,7 @@ BALANCED = 1e-14  # a sink is full if it is so up to this share of all supply
 FIRST_REACH = 0.03  # sources that lose more than this share of the spread are not queued at first
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def transport(utility, supply, capacity, b, flow, max_paths):
     """Fill ``flow`` with an optimal plan and improve the prices ``b`` to optimal ones; whether that succeeded.
 
@@ -85,7 +85,7 @@ def _to_the_best(utility, supply, b, flow):
     return load
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _queues(utility, flow, b, reach):
     """For each arc k -> l the sources at k that lose no more than ``reach`` now, those first that lose least.
 

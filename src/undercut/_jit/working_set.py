@@ -7,7 +7,7 @@ import numpy as np
 from undercut._jit.compile import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def column_squares(indptr, indices, data, weight, out):
     """``out_j = sum_i weight_i x_ij^2``."""
     out[:] = 0.0
@@ -19,7 +19,7 @@ def column_squares(indptr, indices, data, weight, out):
             out[np.uint64(indices[k])] += weight[i] * value * value
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_entries(indices, slot, counts):
     """Add the entries of the columns with a slot to the counts of their slots; slot -1: column not wanted."""
     for k in range(np.uint64(indices.size)):
@@ -28,7 +28,7 @@ def count_entries(indices, slot, counts):
             counts[at] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fill_columns(indptr, indices, data, slot, position, rows, values):
     """Copy the columns with a slot; ``position`` holds where the next entry of each goes, and is overwritten."""
     for i in range(np.uint64(indptr.size - 1)):
@@ -41,7 +41,7 @@ def fill_columns(indptr, indices, data, slot, position, rows, values):
                 position[at] = to + 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, active, g, out):
     """``out_j = <x_j, g>`` for the columns j in ``active``."""
     for j in active:
@@ -51,7 +51,7 @@ def dots(starts, rows, values, active, g, out):
         out[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def bends(starts, rows, values, moved, out):
     """``out_j = sum_i d_i x_ij^2`` with ``d = moved[:, 0]``."""
     for j in range(out.size):
@@ -61,7 +61,7 @@ def bends(starts, rows, values, moved, out):
         out[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def move_scores(starts, rows, values, change, moved):
     """Add ``sum_j change_j x_j`` to ``moved[:, 1]``."""
     for j in range(change.size):
@@ -85,7 +85,7 @@ def _minimizer(w, gradient, bend, l1, l2):
     return 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(starts, rows, values, moved, gradient, bend, balance, l1, l2, w, b, n_epochs):
     """Epochs on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
 
@@ -119,7 +119,7 @@ def descend(starts, rows, values, moved, gradient, bend, balance, l1, l2, w, b, 
     return b, violation
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _balance(moved, total):
     """``total + sum_i d_i z_i``."""
     for i in range(moved.shape[0]):
@@ -127,7 +127,7 @@ def _balance(moved, total):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend_gram(H, gradient, l1, l2, w, n_epochs, tol):
     """Epochs on ``<gradient, v - w> + 1/2 (v - w)' H (v - w) + reg(v)``; w and its gradient are overwritten.
 

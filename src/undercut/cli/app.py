@@ -19,16 +19,23 @@ from typing import Annotated, Any
 import typer
 
 from undercut import __version__
+from undercut.cli.config import with_config
 from undercut.cli.given import Given
 from undercut.cli.signature import train_signature
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
-app = typer.Typer(name="undercut", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="undercut", no_args_is_help=True, pretty_exceptions_enable=False)
 
-ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train")]
-DataFile = Annotated[Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz")]
+ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train; - is standard input")]
+DataFile = Annotated[
+    Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz; - is standard input")
+]
 Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse features never seen in training; else they are ignored")]
+Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes")]
+LogFile = Annotated[Path | None, typer.Option(help="Append progress and report to this file")]
 
 
 def _version(wanted: bool) -> None:
@@ -46,13 +53,14 @@ def undercut(
     """Regularized risk minimization with a certificate: how far is the answer from the optimum?"""
 
 
-def train(file: Path, **typed: Any) -> None:
+def train(file: Path | None = None, **typed: Any) -> None:
     """Train a model on FILE and save it with its certificate."""
-    given = Given.read(typed)
+    source, options = with_config(file, typed)
+    given = Given.read(options)
     given.check()
     from undercut.cli.train import run
 
-    raise typer.Exit(run(file, given))
+    raise typer.Exit(run(source, given))
 
 
 train.__signature__ = train_signature()
@@ -67,41 +75,81 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Write decision values, or probabilities of a crf, instead of labels")
     ] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Write the probability of each label, of models with log-losses")
+    ] = False,
     folds: Folds = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    log_file: LogFile = None,
 ) -> None:
-    """Write one prediction per line of FILE."""
-    from undercut.cli.evaluate import write_predictions
+    """Write one prediction per line of FILE, which needs no labels.
 
-    write_predictions(model, file, output, scores=scores, folds=folds)
+    Scores and probabilities have a header that names the labels.
+    """
+    if scores and probabilities:
+        raise ParameterError("--scores and --probabilities exclude each other: give one of them")
+    wanted = "probabilities" if probabilities else "scores" if scores else "labels"
+    from undercut.cli.evaluate import write_predictions
+    from undercut.cli.standard import input_file, logged
+
+    with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
+        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict)
 
 
 @app.command()
-def evaluate(model: ModelFile, file: DataFile, folds: Folds = None) -> None:
+def evaluate(
+    model: ModelFile,
+    file: DataFile,
+    folds: Folds = None,
+    strict: Strict = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    log_file: LogFile = None,
+) -> None:
     """Print how well MODEL predicts the targets of FILE."""
     from undercut.cli.evaluate import print_scores
+    from undercut.cli.standard import input_file, logged
 
-    print_scores(model, file, folds)
+    with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
+        print_scores(of, source, folds, strict=strict, as_json=json)
+
+
+@app.command()
+def info(
+    model: Annotated[Path, typer.Argument(help="A model or a checkpoint; - is standard input")],
+    top: Annotated[int, typer.Option(help="How many of the largest coefficients to show", min=0)] = 10,
+    json: Json = False,
+) -> None:
+    """Print what MODEL is, on what it was trained, its certificate, its settings and its largest coefficients."""
+    from undercut.cli.info import print_info
+    from undercut.cli.standard import input_file
+
+    with input_file(model) as of:
+        print_info(of, top, as_json=json)
 
 
 @app.command()
 def trace(
-    files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace")],
+    files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace; - is standard input")],
     plot: Annotated[Path | None, typer.Option(help="Save a convergence plot here (.png, .pdf, .svg)")] = None,
+    json: Json = False,
 ) -> None:
     """Summarize traces, and plot them beside each other."""
     from undercut.cli.trace import summarize
 
-    summarize(files, plot)
+    summarize(files, plot, as_json=json)
 
 
 @app.command()
 def demo(
     plot: Annotated[Path, typer.Option(help="Where to save the convergence plot")] = Path("convergence.png"),
+    json: Json = False,
 ) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
     from undercut.cli.demo import run
 
-    run(plot)
+    run(plot, as_json=json)
 
 
 def main() -> None:

@@ -6,9 +6,10 @@ import time
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +18,7 @@ from sklearn.svm import LinearSVC
 
 from undercut._jit.compile import on_compile
 from undercut.callbacks import LiveProgress
-from undercut.cli.report import console
+from undercut.cli.report import Row, console, print_report
 from undercut.losses import Hinge
 from undercut.plotting import plot_convergence
 from undercut.regularizers import L2
@@ -28,6 +29,7 @@ from undercut.types import FloatArray
 
 LAM = 1e-6
 DIGIT = 8
+NAMES = ("solver", "steps", "seconds", "objective", "bound", "gap", "accuracy")
 
 
 class Data(NamedTuple):
@@ -37,35 +39,49 @@ class Data(NamedTuple):
     y_test: FloatArray
 
 
-def run(plot: Path) -> None:
+def run(plot: Path, *, as_json: bool = False) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
-    out = console()
+    out = Console(quiet=True) if as_json else console()
     data = _digits()
     sizes = f"{data.X.shape[0]} training and {data.X_test.shape[0]} test samples"
     out.print(f"Handwritten digits, {DIGIT} against the rest: {sizes}.")
     out.print(f"{data.X.shape[1]} features, hinge loss, lambda = {LAM:g}, no intercept.\n")
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
-    runs: dict[str, Result] = {}
-    solvers = (LineSearchBundle(), CuttingPlane())
-    with on_compile(cache(lambda: out.print("Compiling, once on this machine: some seconds.\n"))):
-        for solver in solvers:  # so that the seconds below are the solvers' own
-            minimize(risk, reg, solver, stop=Stop(max_steps=40))
-    for solver in solvers:
-        name = type(solver).__name__
-        with LiveProgress(name, after=0.0) as live:
-            runs[name] = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-3, max_seconds=20.0), callbacks=[live])
-    names = ("solver", "steps", "seconds", "objective", "bound", "gap", "accuracy")
-    table = Table(*names, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, result in runs.items():
-        gap = f"{100 * result.gap / result.objective:.3f} %"
-        cells = (str(result.n_steps), f"{result.trace[-1].seconds:.2f}", f"{result.objective:.6f}")
-        table.add_row(name, *cells, f"{result.lower_bound:.6f}", gap, _accuracy(result.w, data))
-    table.add_row(*_liblinear(risk, reg, data))
+    runs = _runs(risk, reg, out)
+    cells = [(name, *_cells(result, data)) for name, result in runs.items()]
+    cells.append(_liblinear(risk, reg, data))
+    table = Table(*NAMES, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in cells:
+        table.add_row(*row)
     out.print(table)
     best = runs["LineSearchBundle"]
     out.print(f"\nNo w has an objective below {best.lower_bound:.6f}; ours is {best.objective:.6f}: {best.message}.")
     plot_convergence({name: result.trace for name, result in runs.items()}, plot)
     out.print(f"convergence plot: {plot}")
+    if as_json:
+        tables = [dict(zip(NAMES, row, strict=True)) for row in cells]
+        print_report([Row("runs", tables), Row("plot", plot)], as_json=True)
+
+
+def _runs(risk: LinearRisk, reg: L2, out: Console) -> dict[str, Result]:
+    """The same problem by two solvers."""
+    runs: dict[str, Result] = {}
+    solvers = (LineSearchBundle(), CuttingPlane())
+    with on_compile(cache(lambda: out.print("Compiling, once on this machine: some seconds.\n"))):
+        for solver in solvers:  # so that the seconds below are the solvers' own
+            minimize(risk, reg, solver, stop=Stop(max_steps=40))
+    stop = Stop(gap_rel=1e-3, max_seconds=20.0)
+    for solver in solvers:
+        name = type(solver).__name__
+        with LiveProgress(name, after=0.0, gap_rel=stop.gap_rel) as live:
+            runs[name] = minimize(risk, reg, solver, stop=stop, callbacks=[live])
+    return runs
+
+
+def _cells(result: Result, data: Data) -> tuple[str, ...]:
+    gap = f"{100 * result.gap / result.objective:.3f} %"
+    numbers = (str(result.n_steps), f"{result.trace[-1].seconds:.2f}", f"{result.objective:.6f}")
+    return (*numbers, f"{result.lower_bound:.6f}", gap, _accuracy(result.w, data))
 
 
 def _digits() -> Data:
@@ -78,7 +94,7 @@ def _accuracy(w: FloatArray, data: Data) -> str:
     return f"{np.mean(np.where(data.X_test @ w > 0.0, 1.0, -1.0) == data.y_test):.4f}"
 
 
-def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[Any, ...]:
+def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[str, ...]:
     """The same problem by LIBLINEAR, with scikit-learn's default number of iterations."""
     svc = LinearSVC(loss="hinge", C=1.0 / (LAM * data.X.shape[0]), fit_intercept=False, random_state=0)
     began = time.perf_counter()

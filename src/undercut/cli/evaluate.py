@@ -7,95 +7,86 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_outlier_detector
 
+from undercut.cli.data import fitting, read_rows
 from undercut.cli.given import Given
-from undercut.cli.models import required_queries
-from undercut.cli.report import certificate_rows, labels, print_rows
-from undercut.cli.sequences import ROWS, LabelledSequences, check_kind, labelled_lines, read_sequences, sequence_scores
+from undercut.cli.metrics import sample_rows
+from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.cli.sequences import ROWS, fitted_sequences, labelled_lines, sequence_rows
+from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
-from undercut.estimators import MultivariateClassifier, Ranker, SequenceLabeler
-from undercut.estimators.ranker import mean_ndcg
-from undercut.io import load_model, load_svmlight
-from undercut.types import Array
+from undercut.estimators import SequenceLabeler
+from undercut.io import load_model
+from undercut.io.svmlight import SvmlightData
 
 
-def write_predictions(model: Path, file: Path, output: Path | None, *, scores: bool, folds: str | None) -> None:
-    """One line per row of ``file``, to standard output unless there is an ``output``."""
+def write_predictions(
+    model: Path, file: Path, output: Path | None, *, wanted: str, folds: str | None, strict: bool
+) -> None:
+    """One line per row of ``file``, to standard output unless there is an ``output``.
+
+    ``wanted`` are "labels", "scores" or "probabilities"; the last two have a header that names the labels.
+    """
     fitted = load_model(model)
     if isinstance(fitted, SequenceLabeler):
-        data = _read(fitted, file, folds, labelled=False)
-        _write(labelled_lines(fitted, data, scores=scores), output)
+        data = fitted_sequences(fitted, file, folds, labelled=False, strict=strict)
+        Given.read({"folds": folds}).check_file(data.kind)
+        _write(labelled_lines(fitted, data, scores=wanted != "labels"), output)
         return
-    Given.read({"folds": folds}).check_file(ROWS)
-    X, _, _ = load_svmlight(file, n_features=fitted.n_features_in_)
-    if scores and not hasattr(fitted, "decision_function"):
-        raise DataError(
-            f"--scores is for classifiers; {model} is a {type(fitted).__name__}, whose predictions are scores"
-        )
-    values = fitted.decision_function(X) if scores else fitted.predict(X)
+    X = _rows(fitted, file, folds, strict=strict, labelled=False).X
+    header, values = _values(fitted, X, wanted, model)
     lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
-    _write(lines, output)
+    _write(header + lines, output)
 
 
-def print_scores(model: Path, file: Path, folds: str | None) -> None:
+def _values(fitted: Any, X: Any, wanted: str, model: Path) -> tuple[str, Any]:
+    """The header and what follows it."""
+    kind = type(fitted).__name__
+    if wanted == "labels":
+        return "", fitted.predict(X)
+    if wanted == "probabilities":
+        if not hasattr(fitted, "predict_proba"):
+            raise DataError(
+                f"--probabilities need a classifier with --loss logistic; {model} is a {kind} of another loss"
+            )
+        return _header(fitted.classes_), fitted.predict_proba(X)
+    if not hasattr(fitted, "decision_function"):
+        raise DataError(f"--scores is for classifiers; {model} is a {kind}, whose predictions are scores")
+    values = fitted.decision_function(X)
+    classes = getattr(fitted, "classes_", np.array([-1, 1]))
+    return _header(classes if values.ndim > 1 else classes[-1:]), values
+
+
+def _header(classes: Any) -> str:
+    """The labels of the columns, as a comment: ``# labels -1 1``."""
+    return f"# labels {' '.join(map(str, classes.tolist()))}\n"
+
+
+def print_scores(model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool) -> None:
     """How well a model predicts the targets of a file."""
     fitted = load_model(model)
+    rows = score_rows(fitted, file, folds, strict=strict)
+    certificate = [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
+    print_report([*rows, *certificate], as_json=as_json)
+
+
+def score_rows(fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False) -> list[Row]:
+    """The measures of a model on a file."""
     if isinstance(fitted, SequenceLabeler):
-        data = _read(fitted, file, folds, labelled=True)
-        counts, values = {"sequences": data.lengths.size, "tokens": len(data.y)}, sequence_scores(fitted, data)
-    else:
-        Given.read({"folds": folds}).check_file(ROWS)
-        X, y, qid = load_svmlight(file, n_features=fitted.n_features_in_)
-        counts, values = {"samples": X.shape[0]}, _scores(fitted, X, y, qid)
-    sizes = [(name, str(count)) for name, count in counts.items()]
-    scores = [(name, f"{value:.6g}") for name, value in values.items()]
-    certificate = [(f"training {name}", text) for name, text in certificate_rows(fitted)]
-    print_rows([*sizes, *scores, *certificate])
+        data = fitted_sequences(fitted, file, folds, labelled=True, strict=strict)
+        Given.read({"folds": folds}).check_file(data.kind)
+        return sequence_rows(fitted, data)
+    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True))
 
 
-def _read(fitted: SequenceLabeler, file: Path, folds: str | None, *, labelled: bool) -> LabelledSequences:
-    width = fitted.n_features_in_ if fitted.features is None else None
-    data = read_sequences(file, folds, width, labelled=labelled)
-    Given.read({"folds": folds}).check_file(data.kind)
-    check_kind(fitted, data, file)
-    return data
+def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:
+    Given.read({"folds": folds}).check_file(ROWS)
+    data = read_rows(file, labelled=labelled)
+    return data._replace(X=fitting(data.X, fitted.n_features_in_, file, strict=strict))
 
 
 def _write(lines: str, output: Path | None) -> None:
-    if output is None:
+    if output is None or output == STANDARD:
         sys.stdout.write(lines)
     else:
         output.write_text(lines, encoding="utf-8")
-
-
-def _scores(fitted: Any, X: Any, y: Array, qid: Array | None) -> dict[str, float]:
-    from sklearn import metrics  # slow to import
-
-    predicted = fitted.predict(X)
-    if isinstance(fitted, Ranker):
-        queries = required_queries(qid)
-        return {f"NDCG@{k}": mean_ndcg(y, predicted, queries, k=k) for k in (1, 5, 10)}
-    if is_outlier_detector(fitted):
-        return {"share of novel samples": float(np.mean(predicted < 0))}
-    if not is_classifier(fitted):
-        return {
-            "R2": metrics.r2_score(y, predicted),
-            "mean absolute error": metrics.mean_absolute_error(y, predicted),
-            "root mean squared error": metrics.root_mean_squared_error(y, predicted),
-        }
-    y = labels(y)
-    unknown = np.setdiff1d(y, fitted.classes_)
-    if unknown.size:
-        raise DataError(f"the targets must be among the model's classes {fitted.classes_.tolist()}; got {unknown[0]}")
-    scores = {
-        "accuracy": metrics.accuracy_score(y, predicted),
-        "error": 1.0 - metrics.accuracy_score(y, predicted),
-        "balanced accuracy": metrics.recall_score(y, predicted, labels=np.unique(y), average="macro"),
-        "macro F1": metrics.f1_score(y, predicted, labels=np.unique(y), average="macro"),
-    }
-    if isinstance(fitted, MultivariateClassifier):
-        scores[fitted._measure().name] = fitted.score(X, y)
-    if fitted.classes_.size == 2 and np.unique(y).size == 2:
-        scores["ROC area"] = metrics.roc_auc_score(y, fitted.decision_function(X))
-    return scores

@@ -18,10 +18,14 @@ class Given(dict[str, Any]):
     (False, 1)
     """
 
+    typed: Mapping[str, Any]  # the values before they were read
+
     @classmethod
     def read(cls, typed: Mapping[str, Any]) -> Given:
         """The values as their parameters take them; ``ParameterError`` for one that does not exist."""
-        return cls({name: named(name).read(value) for name, value in typed.items() if value is not None})
+        given = cls({name: named(name).read(value) for name, value in typed.items() if value is not None})
+        given.typed = dict(typed)
+        return given
 
     def __missing__(self, name: str) -> Any:
         return named(name).default

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import has_fit_parameter
 
+from undercut.cli.data import as_wide, read_rows, read_weights
 from undercut.cli.given import Given
 from undercut.cli.options import named
 from undercut.cli.report import labels
-from undercut.errors import DataError, ParameterError
+from undercut.errors import DataError, ParameterError, nearest
 from undercut.estimators import (
     KernelClassifier,
     LinearClassifier,
@@ -26,10 +28,11 @@ from undercut.estimators import (
     Ranker,
     SequenceLabeler,
     TransductiveClassifier,
+    lam_from_C,
 )
 from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
-from undercut.io.svmlight import load_svmlight
-from undercut.types import Array
+from undercut.io.svmlight import SvmlightData
+from undercut.types import Array, FloatArray
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Model:
         known = self.losses()
         rule = f"one of {', '.join(known)}" if len(known) > 2 else " or ".join(known)
         beside = "" if self.option == "loss" else f" with {self.label()}"
-        raise ParameterError(f"--loss must be {rule}{beside}; got {loss!r}")
+        raise ParameterError(f"--loss must be {rule}{beside}; got {loss!r}{nearest(loss, known)}")
 
     def losses(self) -> list[str]:
         """Every loss of its estimators."""
@@ -91,7 +94,25 @@ def has_loss(kind: Any, loss: str) -> bool:
         with suppress(ParameterError):
             named_risk(loss)
             return True
-    return loss in losses(kind)
+    return loss.partition(":")[0] in losses(kind)
+
+
+def loss_of(kind: Any, text: str) -> Any:
+    """The loss that ``--loss`` names: the name itself, or a loss with the setting behind the colon.
+
+    >>> loss_of(LinearRegressor, "quantile:0.9"), loss_of(LinearRegressor, "squared")
+    (Quantile(quantile=0.9), 'squared')
+    """
+    name, colon, setting = text.partition(":")
+    if not colon or kind is Ranker:
+        return text
+    settings = [field.name for field in fields(kind._losses[name]) if field.init]
+    if len(settings) != 1:
+        raise ParameterError(f"--loss {name} has no setting to give behind a colon; got {text!r}")
+    try:
+        return kind._losses[name](**{settings[0]: float(setting)})
+    except ValueError as error:
+        raise ParameterError(f"--loss {name}:{settings[0].upper()}: {error}") from error
 
 
 def build(given: Given, **settings: Any) -> Any:
@@ -104,6 +125,8 @@ def build(given: Given, **settings: Any) -> Any:
     try:
         estimator = kind(**parameters)
         estimator._validate_params()
+        if kind is MultivariateClassifier:
+            estimator._measure()  # ParameterError for an unknown name
     except ValueError as error:
         raise ParameterError(str(error)) from error
     return estimator
@@ -113,22 +136,45 @@ def _parameters(given: Given, model: Model, kind: Any) -> Iterator[tuple[str, An
     """The parameters that options set; an option for a parameter that the estimator is without is refused."""
     takes = kind._get_param_names()
     for option, value in given.options():
-        if option.sets in takes:
-            yield option.sets, value
+        if option.name == "C" and "C" in takes:
+            yield "C", value
+        elif option.sets in takes:
+            yield option.sets, loss_of(kind, value) if option.sets == "loss" else value
         elif option.sets and not (option.name == "loss" and has_loss(kind, value)):
             raise option.refusal(f"is not for {model.label(given['loss'] or '')}", value, option.remedy)
 
 
-def fit(model: Any, X: sp.csr_matrix, y: Array, qid: Array | None, unlabelled: Path | None) -> None:
+def fit(model: Any, data: SvmlightData, given: Given) -> None:
     """Fit a model to the contents of its files."""
+    X, y, qid = data
+    weight = read_weights(given["weights"], y.size)
+    options = {} if weight is None else {"sample_weight": weight}
+    if weight is not None and not has_fit_parameter(model, "sample_weight"):
+        raise named("weights").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["weights"])
+    target = y if isinstance(model, LinearRegressor | Ranker) else labels(y)
+    if "C" in given and "lam" in model._get_param_names():
+        model.lam = lam_from_C(given["C"], _summed_weight(model, target, qid, weight))
     if isinstance(model, TransductiveClassifier):
-        _fit_transductive(model, X, labels(y), unlabelled)
+        _fit_transductive(model, X, target, given["unlabelled"], weight)
     elif isinstance(model, Ranker):
         model.fit(X, y, qid=required_queries(qid))
     elif isinstance(model, NoveltyDetector):
-        model.fit(X)
+        model.fit(X, **options)
     else:
-        model.fit(X, y if isinstance(model, LinearRegressor) else labels(y))
+        model.fit(X, target, **options)
+
+
+def _summed_weight(model: Any, y: Array, qid: Array | None, weight: FloatArray | None) -> float:
+    """The total weight of the losses that C multiplies: of samples, of queries, or of the only loss of a measure."""
+    if isinstance(model, MultivariateClassifier):
+        return 1.0
+    if isinstance(model, Ranker):
+        return float(np.unique(required_queries(qid)).size)
+    weight = np.ones(y.size) if weight is None else weight
+    classes = getattr(model, "class_weight", None)
+    if isinstance(classes, dict):
+        weight = weight * np.array([classes.get(label, 1.0) for label in y.tolist()])
+    return float(weight.sum())
 
 
 def required_queries(qid: Array | None) -> Array:
@@ -138,15 +184,19 @@ def required_queries(qid: Array | None) -> Array:
     return qid
 
 
-def _fit_transductive(model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Any) -> None:
+def _fit_transductive(
+    model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Path, weight: FloatArray | None
+) -> None:
     """Fit with the samples of another file below those that have labels; -1 is a label like any other here."""
-    more, _, _ = load_svmlight(unlabelled, n_features=X.shape[1])
+    more = read_rows(unlabelled).X
+    width = max(X.shape[1], more.shape[1])
     classes, codes = np.unique(y, return_inverse=True)
     target = np.concatenate([codes, np.full(more.shape[0], -1)])
     if hasattr(model, "classes_"):  # a start, in the labels of the file
         model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
     try:
-        model.fit(sp.vstack([X, more], format="csr"), target)
+        rows = sp.vstack([as_wide(X, width), as_wide(more, width)], format="csr")
+        model.fit(rows, target, None if weight is None else np.concatenate([weight, np.ones(more.shape[0])]))
     finally:  # a fit that Ctrl-C ended is kept too
         if hasattr(model, "transduction_"):
             model.classes_, model.transduction_ = classes[model.classes_], classes[model.transduction_]

@@ -9,7 +9,8 @@ from __future__ import annotations
 # What stands for ``{losses}``, ``{solvers}`` and so on in the help of an option.
 NAMES = {
     "losses": "hinge, squared_hinge, huber_hinge, logistic, exponential, ramp, squared, absolute, "
-    "epsilon_insensitive, quantile, huber, poisson, pairwise, mrr, ordinal, ndcg@k, precision@k",
+    "epsilon_insensitive, quantile, huber, poisson, pairwise, weighted_pairwise, softmax, xendcg, map, mrr, ordinal, "
+    "structured_mrr, ndcg@k, precision@k, structured_ndcg@k, structured_precision@k",
     "sequence_losses": "m3n, crf",
     "measures": "f1, f0.5, precision@10, recall@10, prbep, roc_auc, balanced_error",
     "solvers": "line_search_bundle, cutting_plane, cached_cutting_plane, dual_ascent, proximal_bundle, level_bundle, "

@@ -42,6 +42,10 @@ class Option:
         yes, _, no = self.flags[0].partition("/")
         return no if no and value is False else yes
 
+    def key(self) -> str:
+        """Its name in a configuration and in reports: the flag without dashes before it."""
+        return self.flag().lstrip("-")
+
     def text(self) -> str:
         """The line of the help, default included."""
         values = f"{' or '.join(self.choices)}: {self.help}" if self.choices else self.help

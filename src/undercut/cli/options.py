@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.option import Option
-from undercut.cli.readers import balance, number_or_word
+from undercut.cli.readers import balance, class_weight, number_or_word
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
@@ -26,34 +26,40 @@ OPTIONS = [
            files="SVMlight files", online=True),
     Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
            excludes=("measure", "nu", "kernel", "task")),
+    Option("weights", DATA, "A file with the weight of each sample, one per line", type=Path, online=True),
+    Option("test", DATA, "Evaluate the model on this file at the end", type=Path, online=True),
     Option("balance", DATA, "With --unlabelled: labelled, a share of the last class, or none", usual="labelled",
            sets="balance", reads=balance, needs={"unlabelled": ()}),
 
-    Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}", usual="hinge, m3n for sequences",
-           sets="loss", online=True),
+    Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}; a setting behind a colon: quantile:0.9, "
+           "huber:1.35, epsilon_insensitive:0.1", usual="hinge, m3n for sequences", sets="loss", online=True),
     Option("measure", MODEL, "{measures}; not beside a loss",
            sets="measure", excludes=("loss",)),
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
            flags=("--intercept/--no-intercept",), usual="--intercept", sets="fit_intercept", online=True),
-    Option("class_weight", MODEL, "Give every class the same total weight", choices=("balanced",), sets="class_weight"),
+    Option("class_weight", MODEL, "balanced, the same total weight for every class, or pairs such as 1:5,-1:1",
+           sets="class_weight", reads=class_weight, online=True),
     Option("multi_class", MODEL, "ovr, crammer_singer (hinge) or multinomial (logistic)", usual="ovr",
            sets="multi_class"),
     Option("solver", MODEL, "auto, {solvers}; with --kernel {kernel_solvers}; with --online {online_solvers}",
            usual="auto, with --online optimistic_proximal", sets="solver", online=True),
     Option("start", MODEL, "Continue from this model", type=Path, online=True),
+    Option("resume", MODEL, "Go on with the run of this checkpoint, as if it had not stopped", type=Path,
+           excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
            usual="1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu", sets="lam", online=True,
            remedy="use --C, which is 1 / (samples * lambda)"),
+    Option("C", PENALTY, "In place of lambda, 1 / (samples * lambda): the weight of the summed loss", type=float,
+           flags=("--C",), usual="1 with --kernel", excludes=("lam",), online=True),
     Option("penalty", PENALTY, "l2, l1 or elasticnet", usual="l2", sets="penalty"),
     Option("l1_ratio", PENALTY, "Share of l1 in elasticnet", type=float, usual="0.5",
            sets="l1_ratio", needs={"penalty": ("elasticnet",)}),
 
     Option("kernel", KERNEL, "{kernels}: a kernel machine, hinge loss", sets="kernel",
            excludes=("loss", "measure", "nu")),
-    Option("C", KERNEL, "In place of lambda", type=float, flags=("--C",), usual="1", sets="C", needs={"kernel": ()}),
     Option("gamma", KERNEL, "scale, auto or a number; with --unlabelled: the weight of those samples",
            usual="scale, with --unlabelled 1", sets="gamma", reads=number_or_word,
            needs={"kernel": (), "unlabelled": ()}),
@@ -80,12 +86,20 @@ OPTIONS = [
 
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
-    Option("max_seconds", STOPPING, "Limit for each problem", type=float, sets="max_seconds"),
+    Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
+    Option("jobs", STOPPING, "Classes fitted at the same time; -1: one per core", type=int, usual="1", sets="n_jobs"),
 
-    Option("output", OUTPUT, "Where to write the model", type=Path, flags=("--output", "-o"),
+    Option("output", OUTPUT, "Where to write the model, - for standard output", type=Path, flags=("--output", "-o"),
            default=Path("model.uc"), online=True),
-    Option("trace", OUTPUT, "Write one JSON line per step to this file", type=Path),
+    Option("trace", OUTPUT, "Write one JSON line per step to this file, at once", type=Path, online=True),
+    Option("checkpoint", OUTPUT, "Keep the state of the run in this file, so that it can be resumed", type=Path,
+           online=True),
+    Option("every", OUTPUT, "Seconds from one checkpoint to the next", type=float, default=60.0,
+           needs={"checkpoint": (), "resume": ()}, online=True),
+    Option("json", OUTPUT, "Print the report as JSON", type=bool, flags=("--json",), online=True),
     Option("quiet", OUTPUT, "Print nothing but errors", type=bool, flags=("--quiet", "-q"), online=True),
+    Option("log_file", OUTPUT, "Append progress and report to this file", type=Path, online=True),
+    Option("config", OUTPUT, "Read options from this TOML file; those typed here count more", type=Path, online=True),
 ]  # fmt: skip
 
 

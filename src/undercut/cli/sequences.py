@@ -10,21 +10,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from undercut.cli.report import labels
+from undercut.cli.data import first_line, fitting, reading
+from undercut.cli.report import Row, labels
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
 from undercut.io.conll import ConllData, load_conll
 from undercut.io.ocr import FIELDS, N_PIXELS, load_ocr
-from undercut.io.svmlight import SvmlightData, load_svmlight, open_decompressed
+from undercut.io.svmlight import SvmlightData, load_svmlight
 from undercut.maps.templates import TEMPLATES, TemplateFeatures
 from undercut.measures.chunks import chunk_scores
+from undercut.risks import ChainRisk
 from undercut.types import Array
 
 LETTERS, ROWS, TEXT = "letter.data", "SVMlight files", "CoNLL files"
@@ -59,9 +60,12 @@ def read_sequences(
     file: Path, folds: str | None = None, n_features: int | None = None, *, labelled: bool = True
 ) -> LabelledSequences:
     """The sequences of a file, whatever its kind; the last column of one that need not be ``labelled`` is a column."""
-    with open_decompressed(os.fsdecode(file)) as stream:
-        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
-        first = next(islice(lines, 1), b"").decode(errors="replace")
+    first = first_line(file)
+    with reading(file):
+        return _read(file, first, folds, n_features, labelled)
+
+
+def _read(file: Path, first: str, folds: str | None, n_features: int | None, labelled: bool) -> LabelledSequences:
     if len(first.rstrip("\n").rstrip("\t").split("\t")) == len(FIELDS) + N_PIXELS:
         words = load_ocr(file)
         words = words if folds is None else words.take(np.isin(words.folds, _numbers(folds)))
@@ -114,35 +118,61 @@ def templates(given: list[str], columns: str | None, min_count: int) -> Template
     return TemplateFeatures(each, min_count=min_count, **names)
 
 
-def check_kind(model: SequenceLabeler, data: LabelledSequences, file: Path) -> None:
-    """Raise ``DataError`` for a file of another kind than the model's."""
+def fitted_sequences(
+    model: SequenceLabeler, file: Path, folds: str | None, *, labelled: bool, strict: bool = False
+) -> LabelledSequences:
+    """The sequences of a file in the form that a model takes."""
+    data = read_sequences(file, folds, labelled=labelled)
     if data.is_text != (model.features is not None):
         kinds = {True: "words, which are CoNLL columns", False: "numbers, which are SVMlight rows or letter.data"}
         raise DataError(f"the model labels {kinds[not data.is_text]}; {file} holds {kinds[data.is_text]}")
+    if data.kind == ROWS:
+        return replace(data, X=fitting(data.X, model.n_features_in_, file, strict=strict))
+    return data
 
 
 def labelled_lines(model: SequenceLabeler, data: LabelledSequences, *, scores: bool) -> str:
     """One line per token, an empty one between sequences: its label, or the probabilities of all of them."""
     if scores and not hasattr(model, "predict_marginals"):
-        raise DataError("--scores are probabilities of labels, and only a model with --loss crf has them")
+        raise DataError("the scores of labels are probabilities, and only a model with --loss crf has them")
     predict = model.predict_marginals if scores else model.predict
     rows = predict(data.X, **data.options)
     rows = rows if data.is_text else np.split(rows, np.cumsum(data.lengths)[:-1])
-    return "\n".join("".join(" ".join(map(str, np.atleast_1d(row))) + "\n" for row in part) for part in rows)
+    lines = "\n".join("".join(" ".join(map(str, np.atleast_1d(row))) + "\n" for row in part) for part in rows)
+    return f"# labels {' '.join(map(str, model.classes_))}\n{lines}" if scores else lines
 
 
-def sequence_scores(model: SequenceLabeler, data: LabelledSequences) -> dict[str, float]:
-    """Tokens and sequences that are right, and F1 of chunks where the labels are tags such as B-NP."""
+def sequence_rows(model: SequenceLabeler, data: LabelledSequences) -> list[Row]:
+    """Tokens and sequences that are right, F1 of chunks where the labels are tags such as B-NP, and the risk."""
     predicted = model.predict(data.X, **data.options)
     flat = np.concatenate(predicted) if data.is_text else predicted
     right = np.array([label == truth for label, truth in zip(flat.tolist(), data.y, strict=True)])
     starts = np.cumsum(data.lengths) - data.lengths
-    scores = {
-        "token accuracy": float(right.mean()),
-        "token error": float(1.0 - right.mean()),
-        "sequence accuracy": float(np.logical_and.reduceat(right, starts).mean()),
-    }
+    rows = [
+        Row("sequences", data.lengths.size),
+        Row("tokens", len(data.y)),
+        Row("token accuracy", float(right.mean())),
+        Row("token error", float(1.0 - right.mean())),
+        Row("sequence accuracy", float(np.logical_and.reduceat(right, starts).mean())),
+    ]
     if data.is_text and all(tag == "O" or tag[:2] in ("B-", "I-", "E-") for tag in {*data.y, *flat.tolist()}):
         overall = chunk_scores(data.y, flat.tolist(), data.lengths)[""]
-        scores |= {"chunk precision": overall.precision, "chunk recall": overall.recall, "chunk F1": overall.f1}
-    return scores
+        rows += [
+            Row("chunk precision", overall.precision),
+            Row("chunk recall", overall.recall),
+            Row("chunk F1", overall.f1),
+        ]
+    known = {label: code for code, label in enumerate(model.classes_.tolist())}
+    if known.keys() >= set(data.y):
+        rows.append(Row("test risk", _risk(model, data, np.array([known[label] for label in data.y]))))
+    return rows
+
+
+def _risk(model: SequenceLabeler, data: LabelledSequences, codes: Array) -> float:
+    """The mean loss of the labelings."""
+    sequences = model._sequences(data.X, data.options.get("lengths"))
+    risk = ChainRisk(
+        sequences.X, codes, model._loss(), sequences.lengths, n_labels=model.classes_.size, start=True, end=True,
+        bias=True, pairs="all",
+    )  # fmt: skip
+    return float(risk.value(risk.design.pack(model._weights())))

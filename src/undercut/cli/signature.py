@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated
@@ -12,21 +14,34 @@ from undercut.cli.names import NAMES
 from undercut.cli.option import Option
 from undercut.cli.options import OPTIONS
 
+NAMED = re.compile(r"\{(\w+)\}")  # a table of names in the help of an option
 File = Annotated[
-    Path,
-    typer.Argument(help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz"),
+    Path | None,
+    typer.Argument(
+        help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz; - for standard "
+        "input",
+        show_default=False,
+    ),
 ]
 
 
 def train_signature() -> Signature:
     """``file`` and a keyword for every option; ``None`` is the value of one that was not typed."""
-    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=File)
+    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=File)
     return Signature([file, *map(_parameter, OPTIONS)])
 
 
 def _parameter(option: Option) -> Parameter:
     text = option.text().format_map(NAMES)
     declared = typer.Option(
-        None, *option.flags, help=text, rich_help_panel=option.panel, min=option.minimum, show_default=False
-    )
+        None, *(option.flags or (option.flag(),)), help=text, rich_help_panel=option.panel, min=option.minimum,
+        show_default=False, autocompletion=_completion(option),
+    )  # fmt: skip
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=declared, annotation=option.type | None)
+
+
+def _completion(option: Option) -> Callable[[str], list[str]] | None:
+    """The names that a shell offers for an option, where its values are names."""
+    names = list(option.choices)
+    names += [name for table in NAMED.findall(option.help) for name in NAMES[table].split(", ")]
+    return (lambda incomplete: [name for name in names if name.startswith(incomplete)]) if names else None

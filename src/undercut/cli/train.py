@@ -6,50 +6,87 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from signal import SIGINT
+from typing import Any, NamedTuple
 
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
+from undercut.cli.data import read_rows, read_weights
+from undercut.cli.evaluate import score_rows
 from undercut.cli.given import Given
 from undercut.cli.models import build, fit
-from undercut.cli.report import describe_fit
+from undercut.cli.record import record
+from undercut.cli.recorders import recorders
+from undercut.cli.report import Row, fit_rows, print_report
 from undercut.cli.sequences import read_sequences, templates
+from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
 from undercut.errors import ParameterError
-from undercut.io import load_model, load_svmlight, save_model
-from undercut.trace import Result, Status, write_trace
+from undercut.estimators import lam_from_C
+from undercut.interrupts import EXIT_CODE, graceful
+from undercut.io import load_model
+from undercut.io.checkpoint import check_writable
+from undercut.trace import Result, Status
 
 
 def run(file: Path, given: Given) -> int:
     """Train what the options describe; the exit code."""
-    _check_writable(given["output"], given["trace"])
-    if "online" in given:
-        return train_online(file, given)
+    output = given["output"]
+    _check_writable(output, given["trace"], given["log_file"], given["checkpoint"] or given["resume"])
+    if output == STANDARD and "json" in given:
+        raise ParameterError("--json and --output - both write to standard output: give --output a file")
+    with logged(quiet="quiet" in given, log_file=given["log_file"]):
+        if "online" in given:
+            model, rows, code = train_online(file, given)
+            print_fit(model, rows, given)
+            return code
+        with input_file(file) as source:
+            return _train(source, file, given)
+
+
+def _train(source: Path, file: Path, given: Given) -> int:
+    """Train on ``source``, which the user calls ``file``."""
     try:
-        model, results = _fit_sequences(file, given) if "task" in given else _fit_rows(file, given)
+        model, fitted, n_samples = (_fit_sequences if "task" in given else _fit_rows)(source, file, given)
     except KeyboardInterrupt:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
-    save_model(model, given["output"])
-    if "trace" in given:
-        _write_traces(given["trace"], results, model)
-    if "quiet" not in given:
-        describe_fit(model, results, given["output"])
-    return _exit_code(model, results)
+    rows = fit_rows(model, fitted.results, given["output"])
+    facts = {row.key: row.value for row in rows if row.key in ("seconds", "status")}
+    record(model, file, given, samples=n_samples, **facts)
+    write_model(model, given["output"])
+    print_fit(model, rows, given)
+    return fitted.exit_code
 
 
-def _fit_rows(file: Path, given: Given) -> tuple[Any, list[Result]]:
+def print_fit(model: Any, rows: list[Row], given: Given) -> None:
+    """The report of a training, with the measures on ``--test``."""
+    if "test" in given:
+        rows = [*rows, Row("test", score_rows(model, given["test"]))]
+    as_json = "json" in given
+    quiet = "quiet" in given and not as_json
+    print_report(rows, as_json=as_json, to_error=given["output"] == STANDARD, quiet=quiet)
+
+
+class Fitted(NamedTuple):
+    """How the runs of a fit ended."""
+
+    results: list[Result]
+    exit_code: int
+
+
+def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the rows of an SVMlight file."""
-    model = _estimator(given)
-    X, y, qid = load_svmlight(file, n_features=given["n_features"])
-    fitting = partial(fit, model, X, y, qid, given["unlabelled"])
-    return model, _fit(model, given["start"], X.shape[0], X.shape[1], fitting)
+    model = _estimator(name, given)
+    data = read_rows(file, n_features=given["n_features"])
+    fitting = partial(fit, model, data, given)
+    return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
 
 
-def _fit_sequences(file: Path, given: Given) -> tuple[Any, list[Result]]:
+def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the sequences of any file."""
-    model = _estimator(given)
+    model = _estimator(name, given)
     data = read_sequences(file, given["folds"], given["n_features"])
     given.check_file(data.kind)
     if data.is_text:
@@ -59,37 +96,47 @@ def _fit_sequences(file: Path, given: Given) -> tuple[Any, list[Result]]:
                 f"--columns names {given['columns']}; {file} has {len(data.X.columns)} before the label"
             )
     width = None if data.is_text else data.X.shape[1]
-    fitting = partial(model.fit, data.X, data.targets, **data.options)
-    return model, _fit(model, given["start"], len(data.y), width, fitting)
+    n_sequences = data.lengths.size
+    weight = read_weights(given["weights"], n_sequences)
+    if "C" in given:
+        model.lam = lam_from_C(given["C"], n_sequences if weight is None else weight.sum())
+    fitting = partial(model.fit, data.X, data.targets, sample_weight=weight, **data.options)
+    return model, _fit(model, given["start"], len(data.y), width, fitting), n_sequences
 
 
-def _estimator(given: Given) -> Any:
-    return build(given, verbose=int("quiet" not in given))
+def _estimator(file: Path, given: Given) -> Any:
+    return build(given, verbose=1, callbacks=recorders(file, given))
 
 
 def _check_writable(*paths: Path | None) -> None:
     """Check that the output files can be written, before the fit."""
     for path in paths:
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        if path is None or path == STANDARD:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
             raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
+        check_writable(path, "results")
 
 
-def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting: Callable[[], object]) -> list[Result]:
-    """Fit the model, from a saved one where asked; one result per problem."""
+def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting: Callable[[], object]) -> Fitted:
+    """Fit the model, from a saved one where asked."""
     if start is not None:
         _continue_from(model, start)
         if width is not None and model.n_features_in_ != width:
             raise ParameterError(f"--start has {model.n_features_in_} features, and the data have {width}")
         if getattr(model, "_n_fitted", n_rows) != n_rows:
             raise ParameterError(f"--start was fitted to {model._n_fitted} samples, and the data have {n_rows}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), graceful() as signals:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         try:
             fitting()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             if not getattr(model, "interrupted_", False):  # no solution was kept
                 raise
-    return model.result_ if isinstance(model.result_, list) else [model.result_]
+    results = model.result_ if isinstance(model.result_, list) else [model.result_]
+    if model.interrupted_:
+        return Fitted(results, EXIT_CODE + (signals.number or SIGINT))
+    return Fitted(results, 0 if all(result.status is Status.CONVERGED for result in results) else 3)
 
 
 def _continue_from(model: Any, start: Path) -> None:
@@ -99,18 +146,3 @@ def _continue_from(model: Any, start: Path) -> None:
         raise ParameterError(f"--start must be a {type(model).__name__} like the model to train; got {start}")
     params = model.get_params(deep=False) | {"warm_start": True}
     vars(model).update(vars(saved) | params)
-
-
-def _write_traces(path: Path, results: list[Result], model: Any) -> None:
-    """One file, or one per class with the label before the suffix."""
-    if len(results) == 1:
-        write_trace(path, results[0].trace)
-        return
-    for label, result in zip(model.classes_, results, strict=True):
-        write_trace(path.with_name(f"{path.stem}-{label}{path.suffix}"), result.trace)
-
-
-def _exit_code(model: Any, results: list[Result]) -> int:
-    if model.interrupted_:
-        return 130
-    return 0 if all(result.status is Status.CONVERGED for result in results) else 3

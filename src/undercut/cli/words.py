@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 
 from undercut.cli.options import OPTIONS
+from undercut.errors import nearest
 
-BY_PARAMETER = {option.sets: option for option in OPTIONS if option.sets}
+# Parameters and the names of options alike; a parameter that an option sets goes first.
+BY_PARAMETER = {option.name: option for option in OPTIONS} | {option.sets: option for option in OPTIONS if option.sets}
 NAMES = "|".join(BY_PARAMETER)
-SETTING = re.compile(rf"`?\b({NAMES})=['\"]?([\w.@]+)['\"]?`?")  # loss="logistic"
+SETTING = re.compile(rf"`?\b({NAMES})=(?:'([^']*)'|\"([^\"]*)\"|([\w.@-]+))`?")  # loss="logistic"
 QUOTED = re.compile(rf"`({NAMES})`")
 COMPOUND = "|".join(name for name in BY_PARAMETER if "_" in name)  # no words of English
 UNQUOTED = re.compile(rf"(?<![\w'/.-])({COMPOUND})(?![\w'/]|\.\w)")  # nor parts of a path
-REJECTED = re.compile(rf"'({NAMES})' parameter")  # scikit-learn's words
+REJECTED = re.compile(rf"The '({NAMES})' parameter of \w+ must be (.*?)\. Got (.*) instead\.", re.DOTALL)
+OBJECTS = re.compile(r",? (?:or )?(?:an instance of '[^']*'|a callable)")  # what no option can be
+QUOTE = "'"
+CHOICES = re.compile(r"a str among \{([^}]*)\}")
 
 
 def in_options(message: str) -> str:
@@ -24,14 +29,25 @@ def in_options(message: str) -> str:
     '--no-intercept leaves none: use no --balance, or raise --max-steps'
     >>> in_options("cannot read max_steps.svm")
     'cannot read max_steps.svm'
-    >>> in_options("The 'lam' parameter must be positive")
-    "--lambda: The 'lam' parameter must be positive"
+    >>> in_options("The 'lam' parameter of LinearClassifier must be a float in the range (0.0, inf). Got 0.0 instead.")
+    '--lambda must be a float in the range (0.0, inf); got 0.0'
     """
+    message = REJECTED.sub(_rejected, message)
     message = SETTING.sub(_typed, message)
     message = QUOTED.sub(_flag, message)
-    message = UNQUOTED.sub(_flag, message)
-    rejected = REJECTED.search(message)
-    return f"{_flag(rejected)}: {message}" if rejected else message
+    return UNQUOTED.sub(_flag, message)
+
+
+def _rejected(found: re.Match[str]) -> str:
+    """scikit-learn's words for a value outside a parameter's domain, and the nearest name inside it."""
+    names: list[str] = []
+
+    def listed(choices: re.Match[str]) -> str:
+        names.extend(sorted(re.findall(r"'([^']*)'", choices[1])))
+        return "one of " + ", ".join(names)
+
+    rule = CHOICES.sub(listed, OBJECTS.sub("", found[2])).replace(" or None", "")
+    return f"{_flag(found)} must be {rule}; got {found[3]}{nearest(found[3].strip(QUOTE), names)}"
 
 
 def _flag(found: re.Match[str]) -> str:
@@ -40,7 +56,7 @@ def _flag(found: re.Match[str]) -> str:
 
 def _typed(found: re.Match[str]) -> str:
     """What a user types for ``name=value``."""
-    option, value = BY_PARAMETER[found[1]], found[2]
+    option, value = BY_PARAMETER[found[1]], next(text for text in found.groups()[1:] if text is not None)
     if option.type is bool:
         return option.flag(value != "False")
     return f"no {option.flag()}" if value == "None" else f"{option.flag()} {value}"

@@ -16,7 +16,9 @@ from undercut.types import FloatArray
 class State(Protocol):
     """What every state carries: the best solution so far and the numbers that describe it.
 
-    A frozen dataclass will do.  The driver keeps the last state only.
+    A frozen dataclass will do.  The driver keeps the last state only.  A checkpoint holds all that it is made of:
+    numbers, arrays, tuples, and classes of the solver's own module or of this library; what it shares with the risk,
+    such as X, is not written.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np
@@ -98,6 +100,11 @@ class Solver(ABC, Generic[S, K, G]):
             if len(types) == 3 and isinstance(types[1], type) and isinstance(types[2], type):
                 cls.risk_type, cls.reg_type = types[1:]
 
+    @property
+    def name(self) -> str:
+        """What a trace calls the method."""
+        return type(self).__name__
+
     def certificate(self, risk: K) -> Certificate:
         """What the lower bound of a run on this risk is worth."""
         return "global"
@@ -118,9 +125,24 @@ class Solver(ABC, Generic[S, K, G]):
         """The state to report once the run is over."""
         return state
 
+    def restored(self, risk: K, reg: G, state: S) -> S:
+        """A state read from a checkpoint with the parts made again that follow from the problem.
+
+        These are the attributes that a class names in ``derived``: a checkpoint holds ``None`` for them.
+        """
+        return state
+
     def remark(self, state: S) -> str:
         """What a user should know about the solution beyond the status."""
         return ""
+
+    def carry(self, risk: K, reg: G, state: S) -> S:
+        """The state before the first step with another ``reg``, from a run on the same risk that has ended.
+
+        The planes of a risk do not depend on lambda.  ``state`` belongs to the new run.  A method that keeps more than
+        its solution, such as planes, scores or a dual point, passes that on.
+        """
+        return self.init(risk, reg, state.solution)
 
     def check(self, risk: Risk, reg: Regularizer) -> None:
         """Raise ``CapabilityError`` if the method cannot handle this problem, before the first pass over the data."""

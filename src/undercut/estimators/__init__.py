@@ -3,6 +3,7 @@
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.kernel_classifier import KernelClassifier
 from undercut.estimators.linear_classifier import LinearClassifier
+from undercut.estimators.linear_cv import LinearClassifierCV, LinearRegressorCV
 from undercut.estimators.linear_model import lam_from_C
 from undercut.estimators.linear_regressor import LinearRegressor
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
@@ -12,6 +13,7 @@ from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.ranker import Ranker
 from undercut.estimators.rna_folder import RnaFolder
 from undercut.estimators.sequence_labeler import SequenceLabeler
+from undercut.estimators.structured_cv import MultivariateClassifierCV, RankerCV, SequenceLabelerCV
 from undercut.estimators.structured_estimator import StructuredEstimator
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
@@ -19,14 +21,19 @@ __all__ = [
     "CertifiedEstimator",
     "KernelClassifier",
     "LinearClassifier",
+    "LinearClassifierCV",
     "LinearRegressor",
+    "LinearRegressorCV",
     "MultivariateClassifier",
+    "MultivariateClassifierCV",
     "NoveltyDetector",
     "OnlineClassifier",
     "OnlineRegressor",
     "Ranker",
+    "RankerCV",
     "RnaFolder",
     "SequenceLabeler",
+    "SequenceLabelerCV",
     "StructuredEstimator",
     "TransductiveClassifier",
     "lam_from_C",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from signal import SIGINT
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,45 +19,93 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from undercut.callbacks import LiveProgress
 from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ModelFileError
+from undercut.estimators.sharing import Budget, at_once, effective_n_jobs
 from undercut.estimators.stored import decode, encode
+from undercut.estimators.targets import Problem
+from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
+from undercut.interrupts import graceful, raise_for
 from undercut.io.model_file import ModelState
 from undercut.solvers import SOLVERS, Stop, minimize
-from undercut.trace import BOUND_NAMES, Callback, Progress, Result, Status
+from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status, open_sessions
 from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_")
+INPUTS = ("n_features_in_", "feature_names_in_", "training_")  # the last is what the command line knows of a fit
+NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
+P = TypeVar("P")
+T = TypeVar("T")
+TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 
 
 class Minimizer:
-    """Solves the problems of one fit, all by the same rule to stop.
+    """Solves the problems of one fit, all by the same rule to stop, in the same time, with the same callbacks.
 
-    Ctrl-C ends the run that it meets; each problem after it gets a single step, so that the fit has all its parts.  A
-    second Ctrl-C is raised at once.
+    Ctrl-C or SIGTERM ends the runs that it meets; each problem after it gets a single step, so that the fit has all
+    its parts.  A second one is raised at once.
     """
 
-    def __init__(self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status]) -> None:
-        self.solver, self.stop, self.verbose = solver, stop, verbose
+    def __init__(
+        self, solver: Any, stop: Stop, verbose: int, fine: frozenset[Status], callbacks: Callbacks, jobs: int | None
+    ) -> None:
+        self.solver, self.stop, self.verbose, self.jobs = solver, stop, verbose, jobs
         self.fine = fine  # statuses that need no warning
-        self.interrupted = False
+        self.signal: int | None = None  # what ended the fit
+        self._sessions = open_sessions(callbacks or ())
+        self._share_among(1)
+
+    def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
+        """Divide the time that is left; that of a resumed fit is counted from its beginning."""
+        spent = max(sum(session.done.values()) for session in self._sessions) if self._sessions else 0.0
+        self._budget = Budget(max(self.stop.max_seconds - spent / n_threads, 0.0), n_runs, n_threads)
+
+    def each(self, work: Callable[[P], T], problems: Iterable[P], runs_each: int = 1) -> Iterator[T]:
+        """What ``work`` makes of several problems, each in that many runs at most; ``jobs`` of them at a time."""
+        problems = list(problems)
+        n_threads = min(effective_n_jobs(self.jobs), len(problems))
+        self._share_among(runs_each * len(problems), n_threads)
+        if n_threads == 1:
+            return map(work, problems)
+        verbose, self.verbose = self.verbose, 0  # lines of several problems at once would overwrite each other
+        return iter(at_once(work, problems, n_threads, verbose))
 
     def __call__(
-        self, risk: Risk, reg: Regularizer, w0: FloatArray | None = None, *, title: str = "", solver: Any = None
+        self,
+        risk: Risk,
+        reg: Regularizer,
+        w0: FloatArray | None = None,
+        *,
+        problem: Problem = NAMELESS,
+        solver: Any = None,
     ) -> Result:
         """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
-        stop = replace(self.stop, max_steps=1, max_passes=1) if self.interrupted else self.stop
-        with live_progress(title, self.verbose) as callbacks:
-            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
-        if result.status is Status.STOPPED and self.interrupted:
-            raise KeyboardInterrupt
-        self.interrupted = self.interrupted or result.status is Status.STOPPED
-        if not self.interrupted:
-            warn_unless(result, self.fine, title)
+        name = problem.name
+        with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
+            self.signal = self.signal or signals.number  # one that arrived between two runs
+            stopped = self.signal is not None
+            callbacks = [*live, *(session.part(name) for session in self._sessions)]
+            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=self._stop(name), callbacks=callbacks)
+            if result.interrupted and stopped:
+                raise KeyboardInterrupt
+            if result.interrupted:
+                self.signal = signals.number or SIGINT
+        if result.status is not Status.STOPPED and self.signal is None:
+            warn_unless(result, self.fine, problem.title)
         return result
 
+    def close(self) -> None:
+        """The fit is over."""
+        for session in self._sessions:
+            session.close()
 
-class CertifiedEstimator(BaseEstimator):
+    def _stop(self, name: str) -> Stop:
+        """The rule for the next run: with its share of the time, beside what it had before it was resumed."""
+        before = max((session.done.get(name, 0.0) for session in self._sessions), default=0.0)
+        stop = replace(self.stop, max_seconds=before + self._budget.share())
+        return stop if self.signal is None else replace(stop, max_steps=1, max_passes=1)
+
+
+class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator fitted by ``minimize``: it owns the solver, the rule to stop, the report and the saved state.
 
     Parameters
@@ -64,9 +113,14 @@ class CertifiedEstimator(BaseEstimator):
     solver : the name of a solver, or a ``Solver``
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    max_steps : limit for each problem; reaching it warns and keeps the certificate.
+    max_seconds : limit for the whole fit, shared by its problems; reaching it warns and keeps the certificate.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+        ``set_callbacks`` takes scikit-learn's own, where its version has them (1.9).
 
     Attributes
     ----------
@@ -75,8 +129,9 @@ class CertifiedEstimator(BaseEstimator):
     n_iter_ : steps of the longest run
     result_ : ``Result``, or a list of one per problem
     interrupted_ : bool
-        Whether Ctrl-C ended the fit.  ``fit`` then raises ``KeyboardInterrupt``, so that a loop of fits ends too, and
-        the estimator holds the best solution so far with its certificate.
+        Whether Ctrl-C or SIGTERM ended the fit, after the step in hand.  ``fit`` then raises ``KeyboardInterrupt`` or
+        ``SystemExit``, so that a loop of fits ends too, and the estimator holds the best solution so far with its
+        certificate.
     """
 
     solver: Any
@@ -84,6 +139,7 @@ class CertifiedEstimator(BaseEstimator):
     max_steps: int
     max_seconds: float | None
     verbose: int
+    callbacks: Callbacks
     n_features_in_: int
 
     # The domains of all parameters with one meaning in every estimator; scikit-learn reads those that there are.
@@ -99,6 +155,8 @@ class CertifiedEstimator(BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
+        "callbacks": [list, tuple, None],
+        "n_jobs": [Integral, None],
     }
     _fitted: ClassVar[tuple[str, ...]]  # the attributes of a fit that a model file holds, beside the certificate
 
@@ -111,19 +169,26 @@ class CertifiedEstimator(BaseEstimator):
         seconds = self.max_seconds or np.inf
         stop = Stop(gap_abs=gap_abs, gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=seconds)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}))
+        jobs = getattr(self, "n_jobs", None)
+        return Minimizer(solver, stop, self.verbose, frozenset({Status.CONVERGED}), self._watchers(), jobs)
+
+    def _watchers(self) -> list[Callback]:
+        """The user's callbacks, and scikit-learn's where they are set; the fit begins here."""
+        return [*(self.callbacks or ()), *begin_task(self)]
 
     def _conclude(self, minimizer: Minimizer, results: list[Result]) -> Self:
-        """Report the certificate, in which several problems add up; raise ``KeyboardInterrupt`` after Ctrl-C."""
+        """Report the certificate, in which several problems add up; raise what belongs to a signal that came."""
         self.result_ = results[0] if len(results) == 1 else results
         self.certificate_ = results[0].certificate
         self.objective_ = float(sum(result.objective for result in results))
         self.gap_ = float(sum(result.gap for result in results))
         self.lower_bound_ = self.objective_ - self.gap_ if self.certificate_ == "global" else -np.inf
         self.n_iter_ = max(1, *(result.n_steps for result in results), 1)
-        self.interrupted_ = minimizer.interrupted
-        if self.interrupted_:
-            raise KeyboardInterrupt
+        self.interrupted_ = minimizer.signal is not None
+        minimizer.close()
+        end_task(self)
+        if minimizer.signal is not None:
+            raise_for(minimizer.signal)
         return self
 
     def state(self) -> ModelState:
@@ -132,7 +197,8 @@ class CertifiedEstimator(BaseEstimator):
             raise ModelFileError(f"only a fitted estimator can be saved: call fit first; got {self}")
         known = (*CERTIFICATE, *INPUTS, *self._fitted)
         arrays: dict[str, Any] = {}
-        params = {name: encode(value, name, arrays) for name, value in self.get_params(deep=False).items()}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name not in TRANSIENT}
+        params = {name: encode(value, name, arrays) for name, value in given.items()}
         fitted = {name: encode(getattr(self, name), name, arrays) for name in known if name in vars(self)}
         return ModelState(params, fitted, arrays)
 
@@ -148,6 +214,8 @@ class CertifiedEstimator(BaseEstimator):
         model.n_features_in_ = int(model.n_features_in_)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        if not isinstance(getattr(model, "training_", {}), dict):
+            raise ValueError("the record of the training is not a table")
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params
@@ -170,12 +238,12 @@ class CertifiedEstimator(BaseEstimator):
 
 
 @contextmanager
-def live_progress(title: str, verbose: int) -> Iterator[list[Callback]]:
-    """The callbacks of a fit: a live line if ``verbose``."""
+def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[list[Callback]]:
+    """The callbacks of a fit: a line that shows how it goes if ``verbose``."""
     if not verbose:
         yield []
         return
-    with LiveProgress(title) as live:
+    with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
 
 
@@ -189,11 +257,11 @@ def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:
         f"{about}{result.message}; objective {result.objective:.6g}, {last.bound_name} {result.lower_bound:.6g}, "
         f"{last.gap_name} {result.gap:.3g}",
         ConvergenceWarning,
-        stacklevel=_frames_inside(),
+        stacklevel=frames_inside(),
     )
 
 
-def _frames_inside() -> int:
+def frames_inside() -> int:
     """How many frames up the user's own code is, where a warning belongs."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("undercut", "sklearn"):

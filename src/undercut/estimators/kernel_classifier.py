@@ -26,6 +26,7 @@ from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, Til
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
 from undercut.solvers import KernelHedging, PairDescent
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 SOLVERS = ("auto", "descent", "hedging", "bundle")
@@ -63,7 +64,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
     class_weight : dict, "balanced" or None
     warm_start : bool
         Start from the last fit if it had as many samples.
-    gap_rel, max_steps, max_seconds, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, verbose, random_state, callbacks, n_jobs : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -118,6 +119,8 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
+        n_jobs: int | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -136,8 +139,10 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
         fit_one = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
         minimizer = self._minimizer()
+        if not gram.on_host:
+            minimizer.jobs = 1  # a device has one copy of the rows in use
         fit_one = partial(fit_one, weight, lam, minimizer)
-        fits = list(map(fit_one, one_against_rest(classes, codes, starts)))
+        fits = list(minimizer.each(fit_one, one_against_rest(classes, codes, starts)))
         self._set_machines(X, codes, fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 
@@ -161,7 +166,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         """One class against the rest, over the coefficients of f."""
         risk = GramRisk(gram, problem.target, weight, self.fit_intercept)
         reg = KernelNorm(lam, gram)
-        result = minimizer(risk, reg, problem.start, title=problem.title, solver=self._solver(gram))
+        result = minimizer(risk, reg, problem.start, problem=problem, solver=self._solver(gram))
         return Fit(result.w, risk.intercept(result.w), result)
 
     def _by_bundle(self, gram: Gram) -> Callable[..., Fit]:
@@ -171,7 +176,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         def fit_one(weight: Any, lam: float, minimizer: Minimizer, problem: Problem) -> Fit:
             risk = LinearRisk(factor.features, problem.target, Hinge(), weight, self.fit_intercept)
             start = None if problem.start is None else factor.features.T @ problem.start
-            result = minimizer(risk, L2(lam), start, title=problem.title, solver="auto")
+            result = minimizer(risk, L2(lam), start, problem=problem, solver="auto")
             return Fit(factor.coefficients(result.w), risk.intercept(result.w), result)
 
         return fit_one

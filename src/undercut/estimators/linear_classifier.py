@@ -11,18 +11,19 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from typing_extensions import override
 
-from undercut.contracts import Design, Loss, MarginLoss, MulticlassLoss, Regularizer, Solver
+from undercut.contracts import Loss, MarginLoss, MulticlassLoss, Regularizer, Solver
 from undercut.errors import ParameterError
 from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, stacked, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, solved, start_coef
 from undercut.estimators.sparse_coef import SparseCoefMixin
 from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
 from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
 CONVEX_LOSSES = {name: loss for name, loss in of_kind(MarginLoss).items() if loss.is_convex}
@@ -57,14 +58,20 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         For "crammer_singer": what it costs to take class i for class j, in the order of ``classes_``; 1 by default.
     gap_rel : float
         Stop once ``objective - lower_bound <= gap_rel * objective``.
-    max_steps, max_seconds : limits for each problem; reaching one warns and keeps the certificate.
+    max_steps : limit for each problem; reaching it warns and keeps the certificate.
+    max_seconds : limit for the whole fit, shared by its classes; reaching it warns and keeps the certificate.
     warm_start : bool
         Start from the last fit's coefficients.
-    verbose : 0 or 1
-        Whether to show objective, bound and gap of fits longer than a second.
+    verbose : 0, 1 or 2
+        1 shows objective, bound, gap and the time left: live on a terminal and in a notebook, elsewhere as a line every
+        few seconds of the logger ``undercut``.  2 prints every step.
     random_state : int, RandomState or None
         With a number ``solver="auto"`` compares solvers by counts of passes instead of the clock, so that fits can be
         repeated exactly.
+    callbacks : list of functions or None
+        Called with the ``Progress`` of every step; one that returns ``True`` ends the run of its problem.
+    n_jobs : int or None
+        Classes that are fitted at the same time, on threads; -1 is one per core.
 
     Attributes
     ----------
@@ -75,7 +82,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
     certificate_ : "global", or "local" for a non-convex loss: ``gap_`` is then the model gap, and there is no bound
     n_iter_ : steps of the longest run
     result_ : ``Result``, or a list of one per class
-    interrupted_ : whether Ctrl-C ended the fit, which then raises ``KeyboardInterrupt`` and keeps its best solution
+    interrupted_ : whether Ctrl-C or SIGTERM ended the fit, which then raises and keeps its best solution
 
     Examples
     --------
@@ -114,34 +121,54 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
+        n_jobs: int | None = None,
     ) -> None:
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model; a weight of 2 equals duplicating the sample."""
-        joint = self._joint_loss()
+        self._joint_loss()  # settings that contradict each other are refused before the data are read
         last = Start.of(self)
         X, y = validated(self, X, y=y, reset=True)
+        tasks = self._tasks(X, y, sample_weight, last)
+        minimizer = self._minimizer()
+        runs_each = 1 if all(task.risk.is_convex or task.problem.start is not None for task in tasks) else 2
+        results = list(minimizer.each(partial(self._solve, minimizer), tasks, runs_each))
+        self._take(tasks, [result.w for result in results])
+        return self._conclude(minimizer, results)
+
+    def _tasks(self, X: Any, y: Array, sample_weight: Any = None, last: Start | None = None) -> list[Task]:
+        """The problems of a fit: one per class against the rest, or one for all; with the starts of a last fit."""
         self.classes_, codes = encode_classes(y)
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
-        start, design = start_coef(last, X.shape[1], self.classes_), trusted_design(X)
+        start = start_coef(last, X.shape[1], self.classes_)
+        joint, loss, free = self._joint_loss(), self._loss(), self.fit_intercept
         if joint is not None:
-            return self._fit_jointly(design, codes, weight, start, joint)
-        minimizer = self._minimizer()
-        fit_one = partial(self._fit_one, design, weight, minimizer)
-        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
-        self.coef_, self.intercept_ = stacked(fits)
-        return self._conclude(minimizer, [fit.result for fit in fits])
+            risk = MulticlassRisk(trusted_design(X), codes, joint, weight, free, n_classes=self.classes_.size)
+            return [Task(risk, Problem(codes, _joint_start(start)))]
+        return [  # each with a design of its own: several may be solved at the same time
+            Task(LinearRisk(trusted_design(X), problem.target, loss, weight, free), problem)
+            for problem in one_against_rest(self.classes_, codes, start)
+        ]
 
-    def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
-        """Fit one class against the rest; a non-convex problem from the optimum of the hinge loss."""
-        loss, reg, w0 = self._loss(), self._regularizer(), problem.start
-        risk = partial(LinearRisk, design, problem.target, sample_weight=weight, fit_intercept=self.fit_intercept)
-        if w0 is None and not loss.is_convex:
-            w0 = minimizer(risk(Hinge()), reg, title=problem.title, solver="auto").w
-        own = risk(loss)
-        return Fit.of(own, minimizer(own, reg, w0, title=problem.title))
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients; of one problem for two classes, the difference of their rows."""
+        risk = tasks[0].risk
+        if not isinstance(risk, MulticlassRisk):
+            self.coef_, self.intercept_ = solved(tasks, solutions)
+            return
+        W, b = solutions[0].reshape(self.classes_.size, -1), risk.intercepts(solutions[0])
+        self.coef_, self.intercept_ = (W, b) if b.size > 2 else (W[1:] - W[:1], b[1:] - b[:1])
+
+    def _solve(self, minimizer: Minimizer, task: Task) -> Result:
+        """Solve one problem; a non-convex one from the optimum of the hinge loss."""
+        risk, reg, w0 = task.risk, self._regularizer(), task.problem.start
+        if w0 is None and not risk.is_convex:
+            hinge = LinearRisk(risk.design, risk.y, Hinge(), risk.weight, risk.fit_intercept)
+            w0 = minimizer(hinge, reg, problem=task.problem.start_of(), solver="auto").w
+        return minimizer(risk, reg, w0, problem=task.problem)
 
     def _regularizer(self) -> Regularizer:
         return penalties.regularizer(self.penalty, self.lam, self.l1_ratio)
@@ -162,24 +189,16 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
             )
         return Softmax() if self.multi_class == "multinomial" else CrammerSinger(self.label_loss)
 
-    def _fit_jointly(
-        self, design: Design, codes: Array, weight: Any, start: FloatArray | None, loss: MulticlassLoss
-    ) -> LinearClassifier:
-        """One problem for all classes; two classes are left with the difference of their rows."""
-        K = self.classes_.size
-        risk = MulticlassRisk(design, codes, loss, weight, fit_intercept=self.fit_intercept, n_classes=K)
-        w0 = None
-        if start is not None:
-            w0 = (start if K > 2 else np.vstack([-0.5 * start, 0.5 * start])).reshape(-1)
-        minimizer = self._minimizer()
-        result = minimizer(risk, self._regularizer(), w0)
-        W, b = result.w.reshape(K, -1), risk.intercepts(result.w)
-        self.coef_, self.intercept_ = (W, b) if K > 2 else (W[1:] - W[:1], b[1:] - b[:1])
-        return self._conclude(minimizer, [result])
-
     @override
     def _probabilities(self, scores: FloatArray) -> FloatArray:
         """Class probabilities: the softmax of the scores, or one-against-rest probabilities normalized."""
         if self.multi_class == "multinomial" and scores.shape[1] > 1:
             return softmax(scores, axis=1)
         return super()._probabilities(scores)
+
+
+def _joint_start(coef: FloatArray | None) -> FloatArray | None:
+    """Where the one problem of all classes starts; the row of two classes is the difference of theirs."""
+    if coef is None:
+        return None
+    return (coef if coef.shape[0] > 1 else np.vstack([-0.5 * coef, 0.5 * coef])).reshape(-1)

@@ -12,21 +12,23 @@ from undercut.contracts import Loss
 from undercut.errors import require
 from undercut.estimators.inputs import validated
 from undercut.estimators.sparse_coef import dense_coef
-from undercut.estimators.targets import positive_codes
+from undercut.estimators.targets import Problem, positive_codes
 from undercut.io.model_file import ModelState
 from undercut.risks import ScoreRisk
 from undercut.trace import Result
 from undercut.types import Array, FloatArray
 
 
-def lam_from_C(C: float, n_samples: int) -> float:
+def lam_from_C(C: float, n_samples: float) -> float:
     """The ``lam`` of ``lam/2 |w|^2 + mean loss`` that equals the ``C`` of ``|w|^2 / 2 + C * summed loss``.
+
+    ``n_samples`` is the sum of the weights where samples have weights.
 
     >>> lam_from_C(C=1.0, n_samples=1000)
     0.001
     """
     require(C > 0.0, "`C` must be positive", C)
-    require(n_samples >= 1, "`n_samples` must be at least 1", n_samples)
+    require(n_samples > 0, "`n_samples` must be positive", n_samples)
     return 1.0 / (n_samples * C)
 
 
@@ -43,9 +45,22 @@ class Fit(NamedTuple):
         return cls(result.w, risk.intercept(result.w), result)
 
 
+class Task(NamedTuple):
+    """One problem of a fit."""
+
+    risk: Any
+    problem: Problem = Problem(np.empty(0), None)
+
+
 def stacked(fits: list[Fit]) -> tuple[FloatArray, FloatArray]:
     """``coef_`` and ``intercept_`` of several problems, one row each."""
     return np.stack([fit.w for fit in fits]), np.array([fit.intercept for fit in fits])
+
+
+def solved(tasks: list[Task], solutions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The same from the problems and their solutions."""
+    intercepts = [task.risk.intercept(w) for task, w in zip(tasks, solutions, strict=True)]
+    return np.stack(solutions), np.array(intercepts)
 
 
 class LinearModel:

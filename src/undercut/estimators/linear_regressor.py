@@ -10,11 +10,12 @@ from undercut.contracts import Loss, RegressionLoss, Regularizer, Solver
 from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.inputs import optional_weight, validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, start_coef
 from undercut.estimators.sparse_coef import SparseCoefMixin
 from undercut.losses import Poisson, of_kind
 from undercut.maps.design import trusted_design
 from undercut.risks import LinearRisk
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 
@@ -23,6 +24,10 @@ class RegressorBase(RegressorMixin, LinearModel):
 
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     _losses: ClassVar[dict[str, type[Loss]]] = of_kind(RegressionLoss)
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients."""
+        self.coef_, self.intercept_ = solutions[0], tasks[0].risk.intercept(solutions[0])
 
     def predict(self, X: Any) -> FloatArray:
         """The score, or for the Poisson loss the mean ``exp(score)``."""
@@ -81,6 +86,7 @@ class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
@@ -89,10 +95,14 @@ class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
         """Fit the model; a weight of 2 equals duplicating the sample."""
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
-        weight = optional_weight(sample_weight, X)
-        risk = LinearRisk(trusted_design(X), y, self._loss(), weight, fit_intercept=self.fit_intercept)
+        tasks = self._tasks(X, y, sample_weight)
         reg = penalties.regularizer(self.penalty, self.lam, self.l1_ratio)
         minimizer = self._minimizer()
-        result = minimizer(risk, reg, start_coef(last, X.shape[1]))
-        self.coef_, self.intercept_, _ = Fit.of(risk, result)
+        result = minimizer(tasks[0].risk, reg, start_coef(last, X.shape[1]))
+        self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
+
+    def _tasks(self, X: Any, y: FloatArray, sample_weight: Any = None) -> list[Task]:
+        """The only problem of a fit."""
+        weight = optional_weight(sample_weight, X)
+        return [Task(LinearRisk(trusted_design(X), y, self._loss(), weight, fit_intercept=self.fit_intercept))]

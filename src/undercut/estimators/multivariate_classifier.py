@@ -7,18 +7,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 
-from undercut.contracts import Solver
+from undercut.contracts import Design, Solver
 from undercut.errors import DataError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, solved, start_coef
 from undercut.estimators.targets import encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.measures import Measure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
+from undercut.trace import Callbacks
+from undercut.types import Array, FloatArray
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
@@ -38,7 +40,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -76,6 +78,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
@@ -84,6 +87,15 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         """Fit the model."""
         last = Start.of(self)
         X, y = validated(self, X, y=y, reset=True)
+        tasks = self._tasks(trusted_design(X), y)
+        start = start_coef(last, X.shape[1], self.classes_)
+        minimizer = self._minimizer()
+        result = minimizer(tasks[0].risk, L2(self.lam), None if start is None else start[0])
+        self._take(tasks, [result.w])
+        return self._conclude(minimizer, [result])
+
+    def _tasks(self, design: Design, y: Array) -> list[Task]:
+        """The only problem of a fit."""
         self.classes_, codes = encode_classes(y)
         if self.classes_.size > 2:
             raise DataError(
@@ -91,12 +103,11 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
                 f"a measure is of one class against the rest; got {self.classes_.size} classes"
             )
         target = np.where(codes == 1, 1.0, -1.0)
-        risk = MultivariateRisk(trusted_design(X), target, self._measure(), fit_intercept=self.fit_intercept)
-        start = start_coef(last, X.shape[1], self.classes_)
-        minimizer = self._minimizer()
-        fit = Fit.of(risk, minimizer(risk, L2(self.lam), None if start is None else start[0]))
-        self.coef_, self.intercept_ = fit.w[None], np.array([fit.intercept])
-        return self._conclude(minimizer, [fit.result])
+        return [Task(MultivariateRisk(design, target, self._measure(), fit_intercept=self.fit_intercept))]
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients."""
+        self.coef_, self.intercept_ = solved(tasks, solutions)
 
     def score(self, X: Any, y: Any) -> float:
         """The measure itself, larger is better: F1, precision among the top k of X, ..., 1 - Delta in general."""

@@ -19,6 +19,7 @@ from undercut.estimators.linear_model import LinearModel, Start, start_coef
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
 from undercut.risks import NoveltyRisk
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 
@@ -38,7 +39,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
         Lambda only scales ``coef_`` and ``offset_``; predictions do not depend on it.  ``lam = 1 / (nu * n_samples)``
         gives the numbers of scikit-learn's ``OneClassSVM(kernel="linear")``.
     solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", or a ``Solver``
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -75,6 +76,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

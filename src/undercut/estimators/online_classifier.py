@@ -17,6 +17,7 @@ from undercut.estimators.linear_model import Start, stacked
 from undercut.estimators.online_model import STREAM, OnlineModel
 from undercut.estimators.targets import class_weighted, encode_classes, one_against_rest, positive_codes
 from undercut.solvers.online.base import OnlineSolver
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 
@@ -39,7 +40,7 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         Report the mean of the iterates instead of the last.
     certify : bool
         Whether ``fit`` ends with a lower bound from one plane; without it ``lower_bound_`` is minus infinity.
-    warm_start, verbose : as in ``LinearClassifier``
+    warm_start, verbose, callbacks, n_jobs : as in ``LinearClassifier``
     random_state : int, RandomState, Generator or None
         The seed of the order of samples, or what draws a new one for each fit; ``None`` is 0, so that runs repeat.
 
@@ -80,6 +81,8 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
+        n_jobs: int | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -93,8 +96,8 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
         start = self._start(last, X.shape[1], self.classes_)
         minimizer = self._minimizer()
-        fit_one = partial(self._fit_passes, self._design(X), weight, minimizer)
-        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
+        fit_one = partial(self._fit_passes, X, weight, minimizer)
+        fits = list(minimizer.each(fit_one, one_against_rest(self.classes_, codes, start)))
         self.coef_, self.intercept_ = stacked(fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 

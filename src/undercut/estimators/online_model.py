@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -65,12 +66,13 @@ class OnlineModel(LinearModel, CertifiedEstimator):
 
     def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
         """What makes the passes of one fit, all problems in the same order."""
-        return Minimizer(self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs), self.verbose, FINE)
+        solver, stop = self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs)
+        return Minimizer(solver, stop, self.verbose, FINE, self._watchers(), getattr(self, "n_jobs", None))
 
-    def _fit_passes(self, design: Matrix, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
+    def _fit_passes(self, X: Any, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
         """Passes over one problem; the best iterate by exact objective is the fit."""
-        risk = LinearRisk(design, problem.target, self._loss(), sample_weight=weight)
-        result = minimizer(risk, L2(self.lam), problem.start, title=problem.title)
+        risk = LinearRisk(self._design(X), problem.target, self._loss(), sample_weight=weight)
+        result = minimizer(risk, L2(self.lam), problem.start, problem=problem)
         return self._split(result.w, result)
 
     def _split(self, w: FloatArray, result: Any = None) -> Fit:
@@ -96,6 +98,29 @@ class OnlineModel(LinearModel, CertifiedEstimator):
             self._games.append(game)
         self._excess, self._seen = 0.0, 0.0
         self.n_samples_seen_ = self.stream_position_ = 0
+
+    def widened(self, X: Any) -> Any:
+        """A sparse chunk as wide as the model, which grows by features that no chunk has had before.
+
+        >>> import scipy.sparse as sp
+        >>> from undercut import OnlineRegressor
+        >>> model = OnlineRegressor().partial_fit(sp.csr_matrix([[1.0]]), [2.0])
+        >>> model.partial_fit(model.widened(sp.csr_matrix([[0.0, 3.0]])), [1.0]).coef_.shape
+        (2,)
+        """
+        known = getattr(self, "n_features_in_", 0)
+        if not sp.issparse(X) or known in (0, X.shape[1]):
+            return X
+        if X.shape[1] < known:
+            return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], known))
+        new = np.zeros(X.shape[1] - known)
+        for game in getattr(self, "_games", ()):  # the weight of the constant feature stays behind the others
+            game.v = np.insert(game.v, [known] * new.size, 0.0)
+            game.u = np.insert(game.u, [known] * new.size, 0.0)
+        if hasattr(self, "coef_"):
+            self.coef_ = np.concatenate([self.coef_, np.broadcast_to(new, (*self.coef_.shape[:-1], new.size))], axis=-1)
+        self.n_features_in_ = X.shape[1]
+        return X
 
     def _forget_stream(self) -> None:
         for name in STREAM:
@@ -148,18 +173,19 @@ class OnlineModel(LinearModel, CertifiedEstimator):
         """Learn from ``(X, y)`` chunks that need not fit in memory together.
 
         ``chunks`` is an iterable, or a function that returns a fresh one for each of ``n_passes``; further arguments
-        go to ``partial_fit``.  A chunk that is refused leaves the model as it was before it.
+        go to ``partial_fit``.  A chunk that is refused leaves the model as it was before it.  A sparse chunk may have
+        more columns than those before it, or fewer.
         """
         if n_passes > 1 and not callable(chunks) and iter(chunks) is chunks:
             raise DataError(
                 f"a generator can be read once, and n_passes = {n_passes}: pass a function that returns a new one"
             )
         self._forget_stream()
-        for name in ("coef_", "classes_"):
+        for name in ("coef_", "classes_", "n_features_in_"):
             self.__dict__.pop(name, None)
         for _ in range(n_passes):
             for X, y in chunks() if callable(chunks) else chunks:
-                self.partial_fit(X, y, **options)
+                self.partial_fit(self.widened(X), y, **options)
         if not hasattr(self, "_games"):
             raise DataError("the stream must hold at least one chunk; got none")
         return self

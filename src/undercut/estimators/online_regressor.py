@@ -14,6 +14,7 @@ from undercut.estimators.linear_regressor import RegressorBase
 from undercut.estimators.online_model import STREAM, OnlineModel
 from undercut.estimators.targets import Problem
 from undercut.solvers.online.base import OnlineSolver
+from undercut.trace import Callbacks
 
 
 class OnlineRegressor(RegressorBase, OnlineModel):
@@ -46,6 +47,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
@@ -58,7 +60,7 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         weight = optional_weight(sample_weight, X)
         minimizer = self._minimizer()
         problem = Problem(y, self._start(last, X.shape[1]), "")
-        self.coef_, self.intercept_, result = self._fit_passes(self._design(X), weight, minimizer, problem)
+        self.coef_, self.intercept_, result = self._fit_passes(X, weight, minimizer, problem)
         return self._conclude(minimizer, [result])
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -8,10 +8,10 @@ from typing import Any
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from undercut.contracts import Regularizer
-from undercut.regularizers import L1, L2, ElasticNet
+from undercut.regularizers.named import PENALTIES, named_regularizer
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    "penalty": [StrOptions({"l2", "l1", "elasticnet"}), Regularizer],
+    "penalty": [StrOptions(set(PENALTIES)), Regularizer],
     "l1_ratio": [Interval(Real, 0.0, 1.0, closed="both")],
 }
 
@@ -24,6 +24,4 @@ def regularizer(penalty: str | Regularizer, lam: float, l1_ratio: float) -> Regu
     """
     if isinstance(penalty, Regularizer):
         return penalty
-    if penalty == "elasticnet":
-        return ElasticNet(lam, l1_ratio)
-    return L1(lam) if penalty == "l1" else L2(lam)
+    return named_regularizer(penalty, lam, l1_ratio)

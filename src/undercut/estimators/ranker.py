@@ -14,20 +14,62 @@ from undercut.contracts import Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.inputs import validated
-from undercut.estimators.linear_model import Fit, LinearModel, Start, start_coef
+from undercut.estimators.linear_model import LinearModel, Start, Task, start_coef
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
-from undercut.risks import NdcgRisk, OrdinalRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
-from undercut.risks.ranking.queries import Queries
-from undercut.risks.ranking.ranking import non_negative
+from undercut.risks import (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    NdcgRisk,
+    OrdinalRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
+from undercut.risks.ranking.gains import half_gain
+from undercut.risks.ranking.queries import Queries, non_negative
 from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
-MakeRisk = Callable[[Any, Any, Any], ScoreRisk]  # from X, y and qid
+MakeRisk = Callable[..., ScoreRisk]  # from X, y and qid
 
-RISKS: dict[str, MakeRisk] = {"pairwise": PairwiseRisk, "mrr": ReciprocalRankRisk, "ordinal": OrdinalRisk}
-RISKS_AT: dict[str, Callable[..., ScoreRisk]] = {"ndcg": NdcgRisk, "precision": PrecisionAtRisk}
+
+def _relevant(y: Any) -> FloatArray:
+    """1 for every relevant document."""
+    return (non_negative(y, len(y)) > 0.0).astype(np.float64)
+
+
+def _reciprocal_rank(X: Any, y: Any, qid: Any, **weights: Any) -> ScoreRisk:
+    return ListwiseRisk(X, _relevant(y), qid, **weights)
+
+
+def _precision(X: Any, y: Any, qid: Any, k: int, **weights: Any) -> ScoreRisk:
+    return PairwiseRisk(X, _relevant(y), qid, **weights)
+
+
+def _ndcg(X: Any, y: Any, qid: Any, k: int, **weights: Any) -> ScoreRisk:
+    return ListwiseRisk(X, y, qid, **weights)
+
+
+RISKS: dict[str, MakeRisk] = {
+    "pairwise": PairwiseRisk,
+    "weighted_pairwise": WeightedPairwiseRisk,
+    "softmax": ListwiseRisk,
+    "xendcg": partial(ListwiseRisk, gain=half_gain),
+    "map": AveragePrecisionRisk,
+    "mrr": _reciprocal_rank,
+    "ordinal": OrdinalRisk,
+    "structured_mrr": ReciprocalRankRisk,
+}
+RISKS_AT: dict[str, MakeRisk] = {
+    "ndcg": _ndcg,
+    "precision": _precision,
+    "structured_ndcg": NdcgRisk,
+    "structured_precision": PrecisionAtRisk,
+}
 ANY_SIGN = ("pairwise", "ordinal")  # losses that know only the order of the relevances
 SCORE_PLACES = 10
 
@@ -35,7 +77,7 @@ SCORE_PLACES = 10
 def named_risk(loss: str) -> MakeRisk:
     """The risk that a name stands for.
 
-    >>> named_risk("ndcg@5").keywords
+    >>> named_risk("structured_ndcg@5").keywords
     {'k': 5}
     """
     measure, _, places = loss.partition("@")
@@ -54,9 +96,13 @@ class Ranker(LinearModel, CertifiedEstimator):
 
     Parameters
     ----------
-    loss : "pairwise", "ndcg@10", "precision@10", "mrr", "ordinal", or a function
-        The risk: ``PairwiseRisk``, ``NdcgRisk``, ``PrecisionAtRisk`` (the last two with any number of places),
-        ``ReciprocalRankRisk`` or ``OrdinalRisk``.  A function makes one from X, y and qid, for instance
+    loss : str or function
+        What is minimized.  For each measure the convex risk that learns it best: "ndcg@10" and "softmax" the softmax
+        cross-entropy of the relevances, "mrr" that of the relevant documents, "precision@10" pairs of relevant and
+        irrelevant ones, "map" the pairs that the worst ranking inverts.  Then "pairwise" (all pairs of different
+        grades), "weighted_pairwise" (by what their exchange costs), "xendcg", "ordinal".  The structured hinges
+        "structured_ndcg@10", "structured_precision@10" and "structured_mrr" bound the measure from above, and suit
+        short queries only.  A function makes a risk from X, y and qid, for instance
         ``functools.partial(NdcgRisk, k=5, gain=my_gain)``.
     lam, solver, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
         As in ``LinearClassifier``.
@@ -95,20 +141,29 @@ class Ranker(LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
         """Fit the model to relevances y; documents with equal ``qid`` are one query."""
-        _check_queries(qid)
+        check_queries(qid)
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        risk = named_risk(self.loss)(trusted_design(X), y, qid) if isinstance(self.loss, str) else self.loss(X, y, qid)
+        tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid)
         minimizer = self._minimizer()
-        result = minimizer(risk, L2(self.lam), start_coef(last, X.shape[1]))
-        self.coef_, self.intercept_, _ = Fit.of(risk, result)
+        result = minimizer(tasks[0].risk, L2(self.lam), start_coef(last, X.shape[1]))
+        self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
+
+    def _tasks(self, X: Any, y: FloatArray, qid: Any) -> list[Task]:
+        """The only problem of a fit."""
+        return [Task((named_risk(self.loss) if isinstance(self.loss, str) else self.loss)(X, y, qid))]
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients."""
+        self.coef_, self.intercept_ = solutions[0], tasks[0].risk.intercept(solutions[0])
 
     def predict(self, X: Any) -> FloatArray:
         """Scores: within a query, the higher the better."""
@@ -116,7 +171,7 @@ class Ranker(LinearModel, CertifiedEstimator):
 
     def score(self, X: Any, y: Any, qid: Any = None) -> float:
         """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
-        _check_queries(qid)
+        check_queries(qid)
         return mean_ndcg(y, self.predict(X), qid)
 
     @classmethod
@@ -133,7 +188,8 @@ class Ranker(LinearModel, CertifiedEstimator):
         return tags
 
 
-def _check_queries(qid: Any) -> None:
+def check_queries(qid: Any) -> None:
+    """Refuse documents without queries."""
     if qid is None:
         raise DataError(
             "`qid` must give the query of each document; got None: pass one number per row, equal ones for a single "

@@ -14,7 +14,7 @@ from undercut.contracts import Solver
 from undercut.errors import DataError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.labels import codes_of, encoded
-from undercut.estimators.linear_model import check_distinct
+from undercut.estimators.linear_model import Task, check_distinct
 from undercut.io.conll import as_conll
 from undercut.io.model_file import ModelState
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
@@ -25,6 +25,7 @@ from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import L2
 from undercut.risks import CRF, M3N, ChainLoss, ChainRisk
 from undercut.risks.checks import normalized_weights
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 
@@ -61,7 +62,7 @@ class SequenceLabeler(CertifiedEstimator):
         dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
         features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
         ``features``, else "all".
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -114,6 +115,7 @@ class SequenceLabeler(CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
@@ -123,22 +125,31 @@ class SequenceLabeler(CertifiedEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
         """Fit the model; a weight of 2 equals duplicating the sequence."""
-        sequences = self._sequences(X, lengths, fit=True)
-        labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
         last = (self.classes_, self._weights()) if self.warm_start and hasattr(self, "coef_") else None
-        self.classes_, codes = encoded(labels)
+        sequences = self._sequences(X, lengths, fit=True)
+        tasks = self._tasks(sequences, y, sample_weight, flat=lengths is not None)
+        w0 = None
+        if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
+            w0 = tasks[0].risk.design.pack(last[1])
+        minimizer = self._minimizer()
+        result = minimizer(tasks[0].risk, L2(self.lam), w0)
+        self._take(tasks, [result.w])
+        return self._conclude(minimizer, [result])
+
+    def _tasks(self, sequences: Sequences, y: Any, sample_weight: Any, *, flat: bool) -> list[Task]:
+        """The only problem of a fit."""
+        self.classes_, codes = encoded(stack_labels(y, sequences.lengths, flat=flat))
         risk = ChainRisk(
             sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
             start=self.start, end=self.end, bias=self.bias, pairs=self._pairs(),
         )  # fmt: skip
-        w0 = None
-        if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
-            w0 = risk.design.pack(last[1])
-        minimizer = self._minimizer()
-        result = minimizer(risk, L2(self.lam), w0)
-        self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = risk.unpack(result.w)
+        return [Task(risk)]
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the weights."""
+        weights = tasks[0].risk.unpack(solutions[0])
+        self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = weights
         self.n_features_in_ = self.coef_.shape[1]
-        return self._conclude(minimizer, [result])
 
     def _pairs(self) -> Literal["all", "seen"]:
         if self.pairs == "auto":

@@ -19,7 +19,12 @@ class Problem(NamedTuple):
 
     target: FloatArray  # 1.0 and -1.0, and 0.0 for a sample without a label
     start: FloatArray | None  # where the search starts
-    title: str
+    title: str = ""  # what a display says
+    name: str = ""  # what a trace and a checkpoint say
+
+    def start_of(self) -> Problem:
+        """The problem whose solution is a start for this one."""
+        return self._replace(name=f"start of {self.name}" if self.name else "start")
 
 
 def encode_classes(y: Array) -> tuple[Array, Array]:
@@ -44,8 +49,12 @@ def one_against_rest(classes: Array, codes: Array, starts: FloatArray | None = N
     """The problems of all classes; a sample with a negative code has the target zero."""
     for at, code in enumerate(positive_codes(classes.size)):
         target = np.where(codes < 0, 0.0, np.where(codes == code, 1.0, -1.0))
-        title = f"class {classes[code]}" if classes.size > 2 else ""
-        yield Problem(target, None if starts is None else starts[at], title)
+        start = None if starts is None else starts[at]
+        if classes.size == 2:
+            yield Problem(target, start)
+        else:
+            title = f"class {at + 1} of {classes.size} ({classes[code]})"
+            yield Problem(target, start, title, f"class {classes[code]}")
 
 
 def class_weighted(

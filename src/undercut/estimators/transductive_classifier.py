@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from undercut.contracts import Design, Solver
+from undercut.contracts import Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, labels_of
@@ -21,6 +21,7 @@ from undercut.losses import Hinge
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, TransductiveRisk
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 UNLABELLED = -1
@@ -87,6 +88,8 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
+        n_jobs: int | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -105,31 +108,31 @@ class TransductiveClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
                 f"`balance` as a number is for two classes; got {self.balance} and {self.classes_.size} classes: "
                 "use 'labelled'"
             )
-        weight, design = self._all_weights(X, y, codes, sample_weight), trusted_design(X)
+        weight = self._all_weights(X, y, codes, sample_weight)
         minimizer = self._minimizer()
-        fit_one = partial(self._fit_one, design, weight, minimizer)
+        fit_one = partial(self._fit_one, X, weight, minimizer)
         start = start_coef(last, X.shape[1], self.classes_)
-        fits = list(map(fit_one, one_against_rest(self.classes_, codes, start)))
+        fits = list(minimizer.each(fit_one, one_against_rest(self.classes_, codes, start), 2 if start is None else 1))
         self.coef_, self.intercept_ = stacked(fits)
-        self.transduction_ = labels_of(design.matmat(self.coef_) + self.intercept_, self.classes_)
+        self.transduction_ = labels_of(trusted_design(X).matmat(self.coef_) + self.intercept_, self.classes_)
         self.transduction_[labelled] = y[labelled]
         return self._conclude(minimizer, [fit.result for fit in fits])
 
-    def _fit_one(self, design: Design, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
+    def _fit_one(self, X: Any, weight: FloatArray | None, minimizer: Minimizer, problem: Problem) -> Fit:
         """One problem, from the solution on the labelled samples unless there is a start."""
-        target, w0 = problem.target, problem.start
+        design, target, w0 = trusted_design(X), problem.target, problem.start
         labelled = np.flatnonzero(target)
         own = None if weight is None else weight[labelled]
         if w0 is None:
             supervised = LinearRisk(design.take(labelled), target[labelled], Hinge(), own, self.fit_intercept)
-            w0 = minimizer(supervised, L2(self.lam), title=problem.title, solver="auto").w
+            w0 = minimizer(supervised, L2(self.lam), problem=problem.start_of(), solver="auto").w
         mean: float | None = None
         if self.balance == "labelled":
             mean = float(np.average(target[labelled], weights=own))
         elif self.balance is not None:
             mean = 2.0 * float(self.balance) - 1.0
         risk = TransductiveRisk(design, target, self.gamma, weight, fit_intercept=self.fit_intercept, balance=mean)
-        return Fit.of(risk, minimizer(risk, L2(self.lam), w0, title=problem.title))
+        return Fit.of(risk, minimizer(risk, L2(self.lam), w0, problem=problem))
 
     def _all_weights(self, X: Any, y: Array, codes: Array, sample_weight: Any) -> FloatArray | None:
         """Sample weights times class weights, where there is a class."""

@@ -5,12 +5,14 @@ from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
+from undercut.io.trace_file import TraceFile
 
 __all__ = [
     "ConllData",
     "OcrWords",
     "RnaData",
     "SvmlightData",
+    "TraceFile",
     "as_conll",
     "iter_svmlight",
     "load_conll",

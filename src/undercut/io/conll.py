@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undercut.errors import DataError
-from undercut.io.svmlight import open_decompressed, undamaged
+from undercut.io.reading import open_decompressed, undamaged
 
 DOCUMENT = "-DOCSTART-"  # marks the start of a document in CoNLL-2003 files; not a token
 BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space

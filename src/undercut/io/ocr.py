@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undercut.errors import DataError
-from undercut.io.svmlight import open_decompressed
+from undercut.io.reading import open_decompressed
 from undercut.types import FloatArray
 
 FIELDS = ("id", "letter", "next_id", "word_id", "position", "fold")

@@ -6,19 +6,15 @@ A malformed line is refused with its file, line, rule and value.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import math
 import operator
 import os
 import re
 import sys
-import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -28,14 +24,14 @@ from scipy.sparse import csr_matrix
 from undercut._jit import svmlight as kernel
 from undercut._jit.svmlight import Rows, Rules
 from undercut.errors import DataError, ParameterError
+from undercut.io.reading import open_decompressed, undamaged
 
 BLOCK_BYTES = 4 << 20  # text read at a time; a block grows if a line is longer
 MAX_INDEX = 2**31 - 1
 MAX_DOUBLE = sys.float_info.max
 _TOKEN = re.compile(rb"[^ \t\r\n#]*")
+_SAMPLE = re.compile(rb"(?m)^(?=[ \t]*[^ \t\r\n#])")  # where a line that holds a sample begins
 _BOM = b"\xef\xbb\xbf"
-_MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-_SUFFIX: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 FilePath = str | os.PathLike[str]
 
@@ -54,12 +50,14 @@ def load_svmlight(
     n_features: int | None = None,
     dtype: DTypeLike = np.float64,
     zero_based: bool | Literal["auto"] = "auto",
+    labelled: bool = True,
 ) -> SvmlightData:
     """Read a whole file, plain or compressed by gzip, bzip2 or xz.
 
     Feature ``index:value`` goes to column ``index - 1``, or ``index`` if `zero_based`; "auto" is zero-based if index 0
     occurs.  `X` has `n_features` columns (default: as many as the indices need) and `dtype` float64 or float32.
     Numbers are rounded as by ``float()``; indices must increase within a line; zeros that are written are stored.
+    Where the file is not `labelled`, its lines begin with the features, and `y` is zero.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +74,7 @@ def load_svmlight(
         raise ParameterError(f"zero_based must be True, False or 'auto'; got {zero_based!r}")
     first = 0 if zero_based else 1
     base = 1 if zero_based == "auto" else first  # until index 0 is seen
-    with closing(_Reader(path, first, base, n_features, dtype)) as reader:
+    with closing(_Reader(path, first, base, n_features, dtype, labelled)) as reader:
         rows = reader.take(sys.maxsize)
     if not rows:
         raise DataError(f"{reader.name}: holds no sample")
@@ -84,7 +82,7 @@ def load_svmlight(
         base = 0
         if n_features is not None and _width(rows, base) > n_features:
             # Only now is the last admitted index known to be too large; reading again names its line.
-            return load_svmlight(path, n_features=n_features, dtype=dtype, zero_based=True)
+            return load_svmlight(path, n_features=n_features, dtype=dtype, zero_based=True, labelled=labelled)
     return _assemble(rows, base, n_features)
 
 
@@ -99,7 +97,7 @@ def iter_svmlight(
     """Read a file `chunk_rows` samples at a time (fewer in the last chunk), in memory bounded by the chunk.
 
     Like `load_svmlight`, except for what a single pass cannot know: index 0 is refused unless `zero_based`, and without
-    `n_features` all chunks have the width of the first, and a larger index is refused.
+    `n_features` a chunk is as wide as the largest index so far, so that later chunks may be wider than earlier ones.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -121,11 +119,10 @@ def _chunks(reader: _Reader, chunk_rows: int, base: int, n_features: int | None)
         rows = reader.take(chunk_rows)
         if not rows:
             raise DataError(f"{reader.name}: holds no sample")
-        if n_features is None:
-            n_features = _width(rows, base)
-            reader.limit_width(n_features, "the width of the first chunk")
+        width = n_features or 0
         while rows:
-            yield _assemble(rows, base, n_features)
+            width = max(width, _width(rows, base))
+            yield _assemble(rows, base, width)
             rows = reader.take(chunk_rows)
 
 
@@ -154,7 +151,9 @@ class _Reader:
     Indices are left as written: `first` is the smallest admitted one, `base` the one that `n_features` counts from.
     """
 
-    def __init__(self, path: FilePath, first: int, base: int, n_features: int | None, dtype: DTypeLike) -> None:
+    def __init__(
+        self, path: FilePath, first: int, base: int, n_features: int | None, dtype: DTypeLike, labelled: bool = True
+    ) -> None:
         self.name = os.fsdecode(path)
         self.base = base
         self.dtype = np.dtype(dtype)
@@ -166,7 +165,7 @@ class _Reader:
             if n_features < 1:
                 raise ParameterError(f"n_features must be at least 1; got {n_features}")
             self.limit_width(operator.index(n_features), f"n_features={n_features}")
-        self._blocks = _blocks(self.name)
+        self._blocks = _blocks(self.name) if labelled else _with_labels(_blocks(self.name))
         self._block = _Block(bytearray(), 0)
         self._lines_before = 0
         self._has_qid = -1
@@ -343,31 +342,12 @@ def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
         yield raw, filled + 1
 
 
-@contextmanager
-def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
-    """Open a file for reading, decompressed according to its first bytes or its suffix."""
-    with open(name, "rb") as file:
-        head, suffix = file.peek(6), os.path.splitext(name)[1].lower()
-        by_magic = (opener for magic, opener in _MAGIC.items() if head.startswith(magic))
-        opener = next(by_magic, None) or _SUFFIX.get(suffix)
-        if opener is None:
-            yield file
-        else:
-            with opener(file, "rb") as stream:
-                yield stream
-
-
-@contextmanager
-def undamaged(name: str) -> Iterator[None]:
-    """Turn an error of decompression into a ``DataError`` that names the file."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # an error of the disk, not of the data
-        raise DataError(
-            f"{name}: compressed data must be complete and undamaged; got {error}; download it again"
-        ) from error
+def _with_labels(blocks: Generator[tuple[bytearray, int]]) -> Generator[tuple[bytearray, int]]:
+    """The same blocks with the label 0 before every sample."""
+    with closing(blocks):
+        for raw, end in blocks:
+            text = bytearray(_SAMPLE.sub(rb"0 ", raw[:end]))
+            yield text, len(text)
 
 
 def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from undercut.errors import ParameterError
+from undercut.errors import ParameterError, nearest
 from undercut.measures.base import Measure
 from undercut.measures.contingency import BalancedError, FBeta
 from undercut.measures.ranking import BreakEven, PrecisionAt, RecallAt, RocArea
@@ -30,5 +30,5 @@ def measure_named(name: str) -> Measure:
     for pattern, make in PATTERNS.items():
         if found := re.fullmatch(pattern, name):
             return make(*found.groups())
-    known = ", ".join(map(repr, EXAMPLES))
-    raise ParameterError(f"`measure` must be a Measure or a name such as {known}; got {name!r}")
+    rule = f"`measure` must be a Measure or a name such as {', '.join(map(repr, EXAMPLES))}"
+    raise ParameterError(f"{rule}; got {name!r}{nearest(name, EXAMPLES)}")

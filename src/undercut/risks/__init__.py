@@ -6,8 +6,16 @@ from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.kernel.gram_risk import GramRisk
 from undercut.risks.kernel.kernel_risk import KernelRisk
 from undercut.risks.measures.multivariate import MultivariateRisk
+from undercut.risks.ranking.interleaved import AveragePrecisionRisk
+from undercut.risks.ranking.listwise import ListwiseRisk
 from undercut.risks.ranking.ordinal import OrdinalRisk
-from undercut.risks.ranking.ranking import NdcgRisk, PairwiseRisk, PrecisionAtRisk, ReciprocalRankRisk
+from undercut.risks.ranking.ranking import (
+    NdcgRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
 from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.linear import LinearRisk
 from undercut.risks.scores.multiclass import MulticlassRisk
@@ -22,6 +30,7 @@ from undercut.risks.structured.structured import StructuredRisk
 __all__ = [
     "CRF",
     "M3N",
+    "AveragePrecisionRisk",
     "ChainLoss",
     "ChainRisk",
     "CompositeQuantileRisk",
@@ -32,6 +41,7 @@ __all__ = [
     "KernelRisk",
     "LikelihoodRisk",
     "LinearRisk",
+    "ListwiseRisk",
     "MulticlassRisk",
     "MultivariateRisk",
     "NdcgRisk",
@@ -45,4 +55,5 @@ __all__ = [
     "SmoothChainLoss",
     "StructuredRisk",
     "TransductiveRisk",
+    "WeightedPairwiseRisk",
 ]

@@ -6,6 +6,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.checkpoint import Checkpoint
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
@@ -26,6 +27,7 @@ from undercut.solvers.registry import SOLVERS
 __all__ = [
     "SOLVERS",
     "CachedCuttingPlane",
+    "Checkpoint",
     "ClassicBundle",
     "ConvexConcave",
     "CuttingPlane",

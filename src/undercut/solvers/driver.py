@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from os import PathLike
+from signal import SIGTERM
 from typing import Any
 
 import numpy as np
@@ -13,8 +17,24 @@ import numpy as np
 from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.deadline import time_limit
 from undercut.errors import DataError, NonconvexError, NonfiniteError, require
+from undercut.interrupts import graceful, raise_for, requested
+from undercut.solvers.checkpoint import load_run
+from undercut.solvers.journal import Journal
 from undercut.threads import exclusive, one_thread
-from undercut.trace import Callback, Certificate, Progress, Result, Status
+from undercut.trace import (
+    Callback,
+    Certificate,
+    Progress,
+    Result,
+    Run,
+    Status,
+    chosen,
+    open_sessions,
+    tell_end,
+    tell_start,
+    tell_step,
+    unproved,
+)
 from undercut.types import FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one counts as zero
@@ -23,6 +43,7 @@ ENDLESS = 1e15  # an objective that many times below zero, relative to the first
 FALLING = 0.9  # share of the last model gap: of the decrease, and of the gap that is left
 REFUTED = (Status.NONCONVEX, Status.UNBOUNDED)  # statuses that leave no bound
 LOCAL_PROGRESS = 0.999  # how much smaller a model gap must be to count as a change
+_NESTED: ContextVar[bool] = ContextVar("nested", default=False)  # whether this is a step of another run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +92,15 @@ def minimize(
     w0: FloatArray | None = None,
     stop: Stop | None = None,
     callbacks: Iterable[Callback] = (),
+    resume: str | PathLike[str] | None = None,
 ) -> Result:
     """Minimize ``J(w) = reg(w) + R(w)``.
 
-    Ctrl-C, or a callback that returns ``True``, ends the run with ``Status.STOPPED`` and the best solution so far; a
+    ``resume`` is a checkpoint of the same problem: the run goes on as if it had not stopped, and the limits of ``stop``
+    count from its first step.
+
+    Ctrl-C, or a callback that returns ``True``, ends the run after the step in hand with ``Status.STOPPED`` and the
+    best solution so far; a second Ctrl-C is raised at once.  SIGTERM does the same and then ends the process.  A
     risk that returns NaN or infinity ends it with ``Status.NONFINITE`` and the last good solution; one whose own planes
     prove that it is not convex ends it with ``Status.NONCONVEX`` and without a bound.  Runs on the same risk from
     several threads wait for each other.
@@ -93,8 +119,40 @@ def minimize(
     reg.check_size(risk.n_params)
     start, stop = _start(w0, risk, reg), stop or Stop()
     quiet = np.errstate(over="ignore", invalid="ignore")  # values that are not finite are found where they matter
-    with exclusive(risk), one_thread(), time_limit(stop.max_seconds), quiet:
-        return _Run(solver, stop, tuple(callbacks))(risk, reg, start)
+    with exclusive(risk), one_thread(), quiet, graceful() as signals, _sessions(callbacks) as parts:
+        saved = None if resume is None else load_run(resume)
+        journal = Journal(risk, reg, solver, parts, saved)
+        result = journal.result()
+        if result is None or stop.reached(result.trace[-1], result.trace[0].objective) is None:
+            result = _driven(_Run(solver, stop, parts), risk, reg, start, journal)
+        else:
+            tell_start(parts, Run(risk, reg, solver, stop, result.trace))
+        tell_end(parts, result)
+    if signals.number == SIGTERM and requested() is None:
+        raise_for(SIGTERM)
+    return result
+
+
+@contextmanager
+def _sessions(callbacks: Iterable[Callback]) -> Iterator[list[Callback]]:
+    """The callbacks of a single problem."""
+    sessions = open_sessions(callbacks)
+    try:
+        yield [one.part("") for one in sessions]
+    finally:
+        for one in sessions:
+            one.close()
+
+
+def _driven(run: _Run, risk: Risk, reg: Regularizer, start: FloatArray, journal: Journal) -> Result:
+    """The result of a run, in the time that is left."""
+    done = journal.result()
+    token = _NESTED.set(True)
+    try:
+        with time_limit(max(run.stop.max_seconds - journal.seconds, 0.0)):
+            return run(risk, reg, start if done is None else done.w.copy(), journal)
+    finally:
+        _NESTED.reset(token)
 
 
 def _check_kinds(risk: Any, reg: Any, stop: Any, callbacks: Any) -> None:
@@ -125,36 +183,74 @@ def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
 class _Run:
     """One run of a solver, from the clock's start to the result."""
 
-    def __init__(self, solver: Solver[Any, Any, Any], stop: Stop, callbacks: tuple[Callback, ...]) -> None:
+    def __init__(self, solver: Solver[Any, Any, Any], stop: Stop, callbacks: Sequence[Callback]) -> None:
         self.solver, self.stop, self.callbacks = solver, stop, callbacks
         self.trace: list[Progress] = []
         self.certificate: Certificate = "none"
         self._began = time.perf_counter()
         self._unchanged = 0
         self._smallest_gap = math.inf
+        self._interrupted = False
+        self._may_stop = requested() is None and not _NESTED.get()  # a signal is for the outermost run
 
-    def __call__(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> Result:
+    def __call__(self, risk: Risk, reg: Regularizer, w0: FloatArray, journal: Journal) -> Result:
         state: State | None = None
         detail = ""
         self.certificate = self.solver.certificate(risk)
         try:
-            state = self.solver.init(risk, reg, w0)
-            status = self._record(state) if math.isfinite(state.progress.objective) else None
+            state = self._first(risk, reg, w0, journal)
+            status = self._first_status(state)
+            journal.offer(state, self.trace, self._watch)
             while status is None:
                 state = self.solver.step(risk, reg, state)
                 status = self._record(state) or self.solver.ended(state)
-            final = self.solver.finish(risk, reg, state)
-            if final is not state:
-                state = final
-                self.trace.append(self._timed(state))
-                if self.stop.reached(self.trace[-1], self._scale) is Status.CONVERGED:
-                    status = Status.CONVERGED
+                if status is None:
+                    journal.offer(state, self.trace, self._watch)
+            last, steps, ended = state, self.trace.copy(), status
+            state, status = self._finished(risk, reg, state, status)
         except KeyboardInterrupt:
-            status = Status.STOPPED
+            if requested() is not None:  # the second signal
+                raise
+            self._interrupted = True
+            return self._result(state, w0, Status.STOPPED, detail)
         except (NonfiniteError, NonconvexError) as error:
             status = Status.NONFINITE if isinstance(error, NonfiniteError) else Status.NONCONVEX
             detail = f"at step {state.progress.step + 1 if state else 0}: {error}"
-        return self._result(state, w0, status, detail)
+            return self._result(state, w0, status, detail)
+        result = self._result(state, w0, status, detail)
+        journal.end(last, steps, self._watch(), ended, result)
+        return result
+
+    def _first(self, risk: Risk, reg: Regularizer, w0: FloatArray, journal: Journal) -> State:
+        """The state before the next step: that of a saved run, or the solver's first."""
+        state: State | None = journal.state()
+        if state is None or journal.saved is None:
+            tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, []))
+            return self.solver.init(risk, reg, w0)  # type: ignore[no-any-return]
+        self._began -= journal.seconds
+        self.trace = journal.saved.trace
+        self._unchanged, self._smallest_gap = journal.saved.header["watch"]
+        tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, self.trace.copy()))
+        return self.solver.restored(risk, reg, state)  # type: ignore[no-any-return]
+
+    def _first_status(self, state: State) -> Status | None:
+        """Whether to stop before the next step."""
+        if self.trace:
+            return self._judged(*_last_two(self.trace)) or self.solver.ended(state)
+        return self._record(state) if math.isfinite(state.progress.objective) else None
+
+    def _finished(self, risk: Risk, reg: Regularizer, state: State, status: Status) -> tuple[State, Status]:
+        """The state to report, and the status after it."""
+        final: State = self.solver.finish(risk, reg, state)
+        if final is state:
+            return state, status
+        self.trace.append(self._timed(final))
+        converged = self.stop.reached(self.trace[-1], self._scale) is Status.CONVERGED
+        return final, Status.CONVERGED if converged else status
+
+    def _watch(self) -> tuple[int, float]:
+        """What decides about the end of the run beside the trace."""
+        return self._unchanged, self._smallest_gap
 
     def _timed(self, state: State) -> Progress:
         progress = state.progress
@@ -162,7 +258,7 @@ class _Run:
             progress,
             seconds=time.perf_counter() - self._began,
             certificate=self.certificate,
-            solver=progress.solver or type(self.solver).__name__,
+            solver=progress.solver or self.solver.name,
         )
 
     def _record(self, state: State) -> Status | None:
@@ -172,10 +268,13 @@ class _Run:
         changed = now.objective < last.objective or self._closer(now, last)
         self._unchanged = 0 if changed else self._unchanged + 1
         self.trace.append(now)
-        asked = [callback(now) for callback in self.callbacks]
+        asked = tell_step(self.callbacks, now, state.solution)
+        status = self._judged(now, last)
+        self._interrupted = status is None and self._may_stop and requested() is not None
+        return Status.STOPPED if status is None and (asked or self._interrupted) else status
+
+    def _judged(self, now: Progress, last: Progress) -> Status | None:
         status = self._status(now, last)
-        if status is None and any(asked):
-            return Status.STOPPED
         if status is None and self.solver.may_stall and self._unchanged >= STALLED_STEPS[self.certificate]:
             return Status.STALLED
         return status
@@ -216,11 +315,13 @@ class _Run:
         solution = state.solution if state else w0
         if status in REFUTED:
             self.certificate = "none"
-            self.trace = [_unproved(row) for row in self.trace]
-            progress = _unproved(progress)
-        return Result(solution, progress.objective, progress.lower_bound, self.certificate, status, self.trace, detail)
+            self.trace = [unproved(row) for row in self.trace]
+            progress = unproved(progress)
+        numbers = progress.objective, progress.lower_bound
+        result = Result(solution, *numbers, self.certificate, status, self.trace, detail, self._interrupted)
+        return chosen(self.callbacks, result)
 
 
-def _unproved(row: Progress) -> Progress:
-    """The same numbers without the bound."""
-    return replace(row, lower_bound=-math.inf, certificate="none")
+def _last_two(trace: list[Progress]) -> tuple[Progress, Progress]:
+    """The last row and the one before it."""
+    return trace[-1], trace[-2] if len(trace) > 1 else Progress()

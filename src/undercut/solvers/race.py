@@ -17,7 +17,7 @@ import math
 import time
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, cast, final
 
 from typing_extensions import override
 
@@ -30,6 +30,7 @@ FIRST_STEPS, FIRST_SECONDS = 10, 0.02  # the first turn lasts at least that long
 PATIENCE = 8.0
 AHEAD = 10.0
 FASTEST = 7.0  # the largest logarithm of a gap's decrease that a prediction may be based on
+AGAIN = 3.0  # the winner of a run begins the next one and goes on until that takes this many times as long
 IDLE = 100  # steps without any change after which a candidate is out
 
 
@@ -39,6 +40,7 @@ class Runner:
 
     solver: Solver[Any, Any, Any]
     state: State | None = None  # None: not started
+    last: State | None = None  # at the end of a run with another regularizer
     spent: float = 0.0
     idle: int = 0  # steps without any change
     status: Status | None = None  # why it is out
@@ -111,6 +113,19 @@ class Race(Solver[RaceState, Risk, Regularizer]):
         return RaceState((first, *runners[1:]), 0, math.inf, w0, progress)
 
     @override
+    def carry(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
+        leader = state.runners[state.at]
+        others = [runner for at, runner in enumerate(state.runners) if at != state.at]
+        first, *rest = (Runner(runner.solver, last=runner.state or runner.last) for runner in (leader, *others))
+        began = time.perf_counter()
+        first = self._charged(
+            replace(first, state=_started(first, risk, reg, state.solution)), Progress(), time.perf_counter() - began
+        )
+        progress = replace(first.progress, solver=_name(first))
+        assert first.state is not None
+        return RaceState((first, *rest), 0, first.spent + AGAIN * leader.spent, first.state.solution, progress)
+
+    @override
     def step(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
         # 1. One step of the candidate whose turn it is.
         runner = self._moved(risk, reg, state)
@@ -124,6 +139,15 @@ class Race(Solver[RaceState, Risk, Regularizer]):
         # 3. At the end of a turn, who is next and for how long.
         moved = replace(state, runners=runners, solution=solution, progress=progress)
         return _next_turn(moved) if self._is_over(moved) else moved
+
+    @override
+    def restored(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
+        def restored(runner: Runner) -> Runner:
+            if runner.state is None:
+                return runner
+            return replace(runner, state=runner.solver.restored(risk, reg, runner.state))
+
+        return replace(state, runners=tuple(restored(runner) for runner in state.runners))
 
     @override
     def ended(self, state: RaceState) -> Status | None:
@@ -141,7 +165,7 @@ class Race(Solver[RaceState, Risk, Regularizer]):
         before, began = runner.progress, time.perf_counter()
         try:
             if runner.state is None:
-                after = runner.solver.init(risk, reg, state.solution)
+                after = _started(runner, risk, reg, state.solution)
             else:
                 after = runner.solver.step(risk, reg, runner.state)
         except NonfiniteError:
@@ -210,5 +234,12 @@ def _merged(last: Progress, before: Runner, after: Runner) -> Progress:
     )
 
 
+def _started(runner: Runner, risk: Risk, reg: Regularizer, w0: FloatArray) -> State:
+    """The first state of a candidate: from its run with another regularizer, or from w0."""
+    if runner.last is not None:
+        return cast(State, runner.solver.carry(risk, reg, runner.last))
+    return cast(State, runner.solver.init(risk, reg, w0))
+
+
 def _name(runner: Runner) -> str:
-    return type(runner.solver).__name__
+    return runner.solver.name

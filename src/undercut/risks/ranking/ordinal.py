@@ -1,10 +1,10 @@
 """Ordinal regression: one score, and a threshold between every two neighbouring grades (Shashua and Levin 2003).
 
-    R(w) = min_b  sum_i weight_i sum_k max(0, 1 - z_ik (s_i - b_k)),       z_ik = +1 if y_i > g_k, else -1
+    R(w) = min_b  sum_k sum_i weight_ik max(0, 1 - z_ik (s_i - b_k)),       z_ik = +1 if y_i > g_k, else -1
 
 for grades ``g_1 < ... < g_G`` and thresholds ``b_1 ... b_{G-1}``.  Every sample meets all thresholds (Chu and Keerthi
-2005), so the optimal thresholds are in order without a constraint, and each is the intercept of a separate hinge
-risk: grades above it against the others.
+2005), and each is the intercept of a separate hinge risk: grades above it against the others.  Both sides of a
+threshold weigh the same: else, where few documents are relevant, calling all irrelevant is optimal, that is w = 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from undercut.types import FloatArray
 
 
 class AllThresholds(SortedScores):
-    """``min_b sum_k sum_i weight_i max(0, 1 - z_ik (s_i - b_k))``, z the sign of ``y_i > g_k``."""
+    """``min_b sum_k sum_i weight_ik max(0, 1 - z_ik (s_i - b_k))``, z the sign of ``y_i > g_k``."""
 
     def __init__(self, y: FloatArray, weight: FloatArray) -> None:
         self.y, self.weight = y, weight
@@ -48,7 +48,10 @@ class AllThresholds(SortedScores):
 
     def _threshold(self, k: int) -> FreePiecewise:
         """Made at every evaluation: keeping all would take memory for every pair of sample and threshold."""
-        return FreePiecewise(Hinge(), np.where(self.y > self.grades[k], 1.0, -1.0), self.weight)
+        is_above = self.y > self.grades[k]
+        above = float(self.weight @ is_above)
+        share = np.where(is_above, 0.5 / above, 0.5 / (float(self.weight.sum()) - above))
+        return FreePiecewise(Hinge(), np.where(is_above, 1.0, -1.0), self.weight * share)
 
 
 class OrdinalRisk(ScoreRisk):

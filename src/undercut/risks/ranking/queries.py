@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation, SortedScores
+from undercut.contracts import Evaluation, ScoreFunction
 from undercut.errors import DataError
 from undercut.types import Array, FloatArray
 
@@ -46,6 +46,10 @@ class Queries:
     def spread(self, values: Array) -> Array:
         """The value of each document's query, in grouped order."""
         return np.repeat(values, self.sizes)
+
+    def places(self) -> FloatArray:
+        """1, 2, ... within each query."""
+        return np.arange(1.0, self.order.size + 1.0) - self.spread(self.starts[:-1])
 
     def sums(self, values: Array) -> Array:
         """The sum over each query of values in grouped order."""
@@ -94,7 +98,47 @@ def relevances(y: Any, n: int) -> FloatArray:
     return relevance
 
 
-class MeanOverQueries(SortedScores):
+def non_negative(y: Any, n: int) -> FloatArray:
+    """Relevances, none of them negative."""
+    relevance = relevances(y, n)
+    if (least := relevance.min()) < 0.0:
+        raise DataError(f"a relevance must not be negative; got {least:g}: shift the grades so that 0 is irrelevant")
+    return relevance
+
+
+def query_weights(queries: Queries, sample_weight: Any, importance: Array) -> FloatArray:
+    """Weights of the queries that sum to 1: their ``importance``, times the weight that all their documents share."""
+    weight = np.asarray(importance, dtype=np.float64)
+    if sample_weight is not None:
+        weight = weight * _weight_of_queries(queries, sample_weight)
+    total = float(weight.sum())
+    if not 0.0 < total < math.inf:
+        raise DataError(
+            f"sample_weight must be positive in a query that can be ranked; the sum of weights is {total:g}"
+        )
+    return weight / total
+
+
+def _weight_of_queries(queries: Queries, sample_weight: Any) -> FloatArray:
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != queries.order.shape or not np.isfinite(weight).all() or (weight < 0.0).any():
+        raise DataError(
+            f"sample_weight must hold a finite non-negative number for each of {queries.order.size} documents; "
+            f"got shape {weight.shape}"
+        )
+    grouped = weight[queries.order]
+    first = grouped[queries.starts[:-1]]
+    shared = queries.spread(first)
+    if (other := np.flatnonzero(grouped != shared)).size:
+        at = other[0]
+        raise DataError(
+            f"sample_weight must be equal for all documents of a query, as queries are weighted; "
+            f"row {queries.order[at]} has {grouped[at]:g} and another row of its query {shared[at]:g}"
+        )
+    return first
+
+
+class MeanOverQueries(ScoreFunction):
     """``phi(s)``, a mean over queries; a constant added to the scores of a query does not change it."""
 
     def __init__(self, queries: Queries) -> None:
@@ -123,9 +167,15 @@ class Grades:
         starts = np.flatnonzero(np.append(True, changes))  # of groups: one grade in one query
         sizes = np.diff(np.append(starts, y.size))
         owner = query[order][starts]  # the query of a group
-        group = np.empty(y.size, np.int64)
-        group[order] = np.repeat(np.arange(starts.size), sizes)
+        self._group = np.empty(y.size, np.int64)
+        self._group[order] = np.repeat(np.arange(starts.size), sizes)
         first = np.searchsorted(owner, np.arange(queries.sizes.size))
         after = queries.starts[1:][owner] - (starts + sizes)  # documents of worse grade
-        self.numbers = group - queries.spread(first)  # of documents, from 0 in each query
+        self.numbers = self._group - queries.spread(first)  # of documents, from 0 in each query
         self.n_pairs = np.bincount(owner, weights=sizes * after)  # of different grades, by query
+        self._starts, self._sizes = starts, sizes
+
+    def mean_over_places(self, values: FloatArray) -> FloatArray:
+        """For each document the mean of ``values``, by place in grouped order, over the places of its grade."""
+        means: FloatArray = np.add.reduceat(values, self._starts) / self._sizes
+        return means[self._group]

@@ -2,7 +2,7 @@
 
 Pairwise (Joachims 2002; Airola, Pahikkala, Salakoski 2011 for the counting):
 
-    R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)
+    R(w) = sum_q weight_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)
 
 Structured (Le and Smola 2007; Chapelle, Le, Smola 2007), for a loss Delta of the ranking pi, zero where it sorts by
 relevance, and decreasing weights c of the places:
@@ -13,38 +13,37 @@ Sorting by s maximizes ``sum_i c[pi(i)] s_i``, so R bounds the mean loss of the 
 papers do not specify c.  Here ``c`` is the sequence of gains in an ideal ranking, divided by the largest: then
 ``c[ideal(i)] = gain_i / max gain`` is the same in all ideal rankings.  A strictly decreasing c would have to choose one
 of them, and would penalize different scores of equally relevant documents.
+
+A limitation of the structured hinge: with many irrelevant documents and noise some of them score higher than the
+relevant ones for every w, R is never below its value at w = 0, and w = 0 is optimal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
 from undercut._jit import ranking as kernel
+from undercut.contracts import SortedScores
 from undercut.errors import DataError, require
 from undercut.maps.design import as_design
-from undercut.risks.ranking.queries import Grades, MeanOverQueries, Queries, relevances
+from undercut.risks.ranking.gains import Vectorized, gains_of, linear_gain, log_discount
+from undercut.risks.ranking.queries import Grades, MeanOverQueries, Queries, non_negative, query_weights, relevances
 from undercut.risks.ranking.worst_ranking import WorstCount, WorstNdcg, precision_losses, reciprocal_rank_losses
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
 
-Vectorized = Callable[[FloatArray], Any]  # an array in, an array of the same shape out
+WEIGHTINGS = {"query": 0.0, "root": 0.5, "pair": 1.0}  # the power of its pairs that a query weighs
 
 
-class PairwiseHinge(MeanOverQueries):
-    """``mean_q mean_{y_i > y_j in q} max(0, 1 - s_i + s_j)`` over the queries that have such a pair."""
+class PairwiseHinge(MeanOverQueries, SortedScores):
+    """``sum_q weight_q sum_{y_i > y_j in q} max(0, 1 - s_i + s_j)`` over the queries that have such a pair."""
 
-    def __init__(self, queries: Queries, y: FloatArray) -> None:
+    def __init__(self, queries: Queries, grades: Grades, weight: FloatArray) -> None:
         super().__init__(queries)
-        grades = Grades(queries, y[queries.order])
-        counts = grades.n_pairs > 0.0
-        if not counts.any():
-            raise DataError(f"a query must have documents of at least 2 grades to be ranked; got {queries} without")
-        self.grades = grades.numbers
-        self.weight = counts / (np.maximum(grades.n_pairs, 1.0) * counts.sum())  # of a pair, by query
+        self.grades, self.weight = grades.numbers, weight
 
     @override
     def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:
@@ -53,38 +52,95 @@ class PairwiseHinge(MeanOverQueries):
         return value, slopes
 
 
+class ExchangeHinge(PairwiseHinge):
+    """The same with every pair weighted by ``(gain_i - gain_j) (discount_i - discount_j)``."""
+
+    def __init__(
+        self, queries: Queries, grades: Grades, weight: FloatArray, gains: FloatArray, discounts: FloatArray
+    ) -> None:
+        super().__init__(queries, grades, weight)
+        self._gains, self._discounts = gains, discounts
+
+    @override
+    def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        slopes = np.empty_like(scores)
+        value = kernel.weighted_pairs(
+            self.queries.starts, self.grades, self._gains, self._discounts, self.weight, scores, slopes
+        )
+        return value, slopes
+
+
 class PairwiseRisk(ScoreRisk):
-    """``R(w) = mean_q mean_{y_i > y_j in q} max(0, 1 - <w, x_i - x_j>)``: the mean over queries that have a pair.
+    """``R(w) = sum_q weight_q mean_{y_i > y_j in q} max(0, 1 - <w, x_i - x_j>)`` over the queries that have a pair.
 
     Only the order of the relevances matters.  Documents with equal ids in ``qid`` are one query; without ``qid`` all
     documents are.  Queries with one document or one grade contribute nothing.  An evaluation takes O(m log m) time and
     O(m) memory for m documents, independent of the number of pairs.
+
+    weighting : "query", "root" or "pair"
+        The weight of a query: equal, the root of its number of pairs, or that number, so that all pairs weigh the same.
+    sample_weight : array, optional
+        Further weights, equal for the documents of a query.
 
     >>> X, y, qid = np.eye(4), [2, 1, 0, 0], [7, 7, 7, 8]
     >>> PairwiseRisk(X, y, qid).cut(np.zeros(4)).a.round(3)
     array([-0.667,  0.   ,  0.667,  0.   ])
     """
 
-    def __init__(self, X: Any, y: Any, qid: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, qid: Any = None, *, weighting: str = "root", sample_weight: Any = None) -> None:
         design = as_design(X)
         n = design.shape[0]
-        y = relevances(y, n)
-        super().__init__(design, PairwiseHinge(Queries.of(qid, n), y))
+        y, queries = relevances(y, n), Queries.of(qid, n)
+        grades = Grades(queries, y[queries.order])
+        weight = _of_pairs(queries, grades.n_pairs.astype(np.float64), weighting, sample_weight)
+        super().__init__(design, PairwiseHinge(queries, grades, weight))
 
 
-def log_discount(places: FloatArray) -> FloatArray:
-    """``1 / log2(1 + place)`` for the places 1, 2, ..."""
-    return np.asarray(1.0 / np.log2(1.0 + places))
+class WeightedPairwiseRisk(ScoreRisk):
+    """Pairs weighted by what their exchange costs in the ideal ranking: the hinge of pairs that knows of NDCG.
+
+        weight of (i, j) = (gain_i - gain_j) (discount_i - discount_j)
+
+    with the mean discount of the places that the documents of a grade have in an ideal ranking.  Time for an evaluation
+    grows with the number of grades.  The other arguments are those of ``PairwiseRisk``.
+
+    >>> X, y = np.eye(3), [2, 1, 0]
+    >>> WeightedPairwiseRisk(X, y).cut(np.zeros(3)).a.round(3)
+    array([-0.913,  0.159,  0.754])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        gain: Vectorized = linear_gain,
+        *,
+        weighting: str = "root",
+        sample_weight: Any = None,
+    ) -> None:
+        design = as_design(X)
+        n = design.shape[0]
+        queries = Queries.of(qid, n)
+        y = non_negative(y, n)[queries.order]
+        grades, gains = Grades(queries, y), gains_of(gain, y)
+        discounts = grades.mean_over_places(log_discount(queries.places()))
+        sums = queries.sums
+        totals = queries.sizes * sums(gains * discounts) - sums(gains) * sums(discounts)  # over the pairs of a query
+        weight = _of_pairs(
+            queries, np.where(grades.n_pairs > 0.0, np.maximum(totals, 0.0), 0.0), weighting, sample_weight
+        )
+        super().__init__(design, ExchangeHinge(queries, grades, weight, gains, discounts))
 
 
-def linear_gain(y: FloatArray) -> FloatArray:
-    """The relevance itself, as in scikit-learn's ``ndcg_score``."""
-    return y
-
-
-def exponential_gain(y: FloatArray) -> FloatArray:
-    """``2^y - 1``, as in the evaluation of LETOR."""
-    return np.asarray(np.exp2(y) - 1.0)
+def _of_pairs(queries: Queries, totals: FloatArray, weighting: str, sample_weight: Any) -> FloatArray:
+    """The weight of one pair in each query; ``totals`` are the pairs' own weights, summed by query."""
+    require(weighting in WEIGHTINGS, f"`weighting` must be one of {', '.join(map(repr, WEIGHTINGS))}", weighting)
+    counts = totals > 0.0
+    if not counts.any():
+        raise DataError(f"a query must have documents of at least 2 grades to be ranked; got {queries} without")
+    importance = np.where(counts, np.where(counts, totals, 1.0) ** WEIGHTINGS[weighting], 0.0)
+    return query_weights(queries, sample_weight, importance) / np.where(counts, totals, 1.0)
 
 
 class NdcgRisk(ScoreRisk):
@@ -117,7 +173,7 @@ class NdcgRisk(ScoreRisk):
         n = design.shape[0]
         y, queries = non_negative(y, n), Queries.of(qid, n)
         places = np.arange(1.0, min(k, int(queries.sizes.max())) + 1.0)
-        phi = WorstNdcg(queries, _gains(gain, y)[queries.order], _discounts(discount, places))
+        phi = WorstNdcg(queries, gains_of(gain, y)[queries.order], _discounts(discount, places))
         super().__init__(design, phi)
 
 
@@ -155,25 +211,6 @@ class ReciprocalRankRisk(ScoreRisk):
         y, queries = non_negative(y, n), Queries.of(qid, n)
         is_relevant = (y[queries.order] > 0.0).astype(np.float64)
         super().__init__(design, WorstCount(queries, is_relevant, reciprocal_rank_losses))
-
-
-def non_negative(y: Any, n: int) -> FloatArray:
-    """Relevances, none of them negative."""
-    relevance = relevances(y, n)
-    if (least := relevance.min()) < 0.0:
-        raise DataError(f"a relevance must not be negative; got {least:g}: shift the grades so that 0 is irrelevant")
-    return relevance
-
-
-def _gains(gain: Vectorized, y: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        gains = np.asarray(gain(y), dtype=np.float64)
-    if gains.shape != y.shape or not np.isfinite(gains).all() or (gains < 0.0).any():
-        raise DataError(
-            f"gain must map relevances of shape {y.shape} to finite non-negative numbers of the same shape; "
-            f"got shape {gains.shape}" + (f" and a range of {gains.min():g} to {gains.max():g}" if gains.size else "")
-        )
-    return gains
 
 
 def _discounts(discount: Vectorized, places: FloatArray) -> FloatArray:

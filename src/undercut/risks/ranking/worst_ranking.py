@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from typing_extensions import override
 
 from undercut._jit import ranking as kernel
+from undercut.contracts import SortedScores
 from undercut.errors import DataError
 from undercut.risks.ranking.queries import MeanOverQueries, Queries
 from undercut.types import Array, FloatArray
@@ -22,7 +23,7 @@ from undercut.types import Array, FloatArray
 SHORT = 64  # documents of a query that are assigned as a whole
 
 
-class WorstRanking(MeanOverQueries):
+class WorstRanking(MeanOverQueries, SortedScores):
     """``phi`` over the queries with a relevant document."""
 
     def __init__(self, queries: Queries, gains: FloatArray) -> None:

@@ -10,7 +10,7 @@ supports phi: b is eliminated from the problem.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -84,6 +84,8 @@ class ClassScores(ScoreFunction):
 
 class FreeScores(ClassScores):
     """Free intercepts; the search starts from the last ones."""
+
+    carried: ClassVar = ("_hint",)  # part of a checkpoint
 
     def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
         super().__init__(loss, y, weight, n_classes)

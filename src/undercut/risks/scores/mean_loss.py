@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -145,6 +146,8 @@ class FreeSmooth(SmoothMean):
 
     Where a Newton step fails, safeguarded searches in one variable take over.
     """
+
+    carried: ClassVar = ("_hint",)  # part of a checkpoint
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
         self._fixed = FixedSmooth(loss, y, weight)

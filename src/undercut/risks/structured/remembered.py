@@ -7,6 +7,8 @@ R_W is a maximum over rows of one sparse matrix: it costs two products and no de
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 from typing_extensions import override
@@ -24,6 +26,7 @@ class Remembered(Risk):
 
     lower_bound = 0.0
     is_convex = True
+    carried: ClassVar = ("planes", "owner", "_used", "_now")  # part of a checkpoint
 
     def __init__(self, n_params: int, weight: FloatArray, capacity: int, numbers: Array) -> None:
         self.n_params, self.weight, self.capacity, self.numbers = n_params, weight, capacity, numbers

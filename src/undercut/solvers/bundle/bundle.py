@@ -16,10 +16,13 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
+from undercut.regularizers import L2
 from undercut.solvers.bounds import ROUNDING, cut_size
 from undercut.solvers.bundle.master import Master
 from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
 from undercut.types import Array, FloatArray
+
+TOO_STEEP = "a plane is too steep for this lambda: scale the features, or use a larger lambda"
 
 
 class Model(NamedTuple):
@@ -96,14 +99,33 @@ class Bundle(PlaneModel):
     def minimize(self, tol: float) -> Model:
         planes, top = self.planes, self.planes.top
         self.master.solve(self.H, self._linear, planes.live, tol)
+        planes.age(self.master.alpha[:top], 1)
+        return self.proved()
+
+    def proved(self) -> Model:
+        """What the weights of the last minimization prove."""
+        planes, top = self.planes, self.planes.top
         alpha = self.master.alpha[:top]
-        planes.age(alpha, 1)
         with np.errstate(over="ignore", invalid="ignore"):  # a model whose minimizer is out of reach proves nothing
             z, b = alpha @ planes.A[:top], float(alpha @ planes.b[:top])
             w = self.reg.conjugate_argmax(-z)
             size = float(alpha @ planes.size[:top]) + float(alpha @ planes.norm[:top]) * float(np.linalg.norm(w))
             bound = b - self.reg.conjugate(-z) - ROUNDING * size
         return Model(w, bound if bound < np.inf else -np.inf, size)
+
+    def regularize(self, reg: QuadraticRegularizer) -> None:
+        """Keep the planes and their weights, and take another regularizer."""
+        last, live, self.reg = self.reg, self.planes.live, reg
+        if isinstance(last, L2) and isinstance(reg, L2) and last.center is reg.center and last.weights is reg.weights:
+            self.H *= last.lam / reg.lam
+        else:
+            A = self.planes.A[live]
+            self.H[np.ix_(live, live)] = reg.conjugate_curvature(A, np.zeros(A.shape[1]))
+        if not np.isfinite(self.H).all():
+            raise NonfiniteError(TOO_STEEP)
+        self._linear[live] = self.planes.b[live] + [reg.at_center(a) for a in self.planes.A[live]]
+        for weights in (self.master, self.near):
+            weights.reset(weights.alpha)
 
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t + tau/2 (w - center)' M (w - center)`` where ``reg = 1/2 (w - c)' M (w - c)``.
@@ -153,7 +175,7 @@ class Bundle(PlaneModel):
         with np.errstate(over="ignore", invalid="ignore"):
             row = self.reg.dual_inner(planes.A[:top], a)
         if not np.isfinite(row).all():
-            raise NonfiniteError("a plane is too steep for this lambda: scale the features, or use a larger lambda")
+            raise NonfiniteError(TOO_STEEP)
         for known in self._known:
             known.values[slot] = float(a @ known.w)
         self.H[slot, :top] = row

@@ -87,6 +87,12 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
         return self._moved(CachedState(w0, objective, w0, bundle, Progress(0, objective, n_evaluations=1)))
 
     @override
+    def carry(self, risk: MinorizedRisk, reg: QuadraticRegularizer, state: CachedState) -> CachedState:
+        objective = state.progress.objective - state.bundle.reg.value(state.solution) + reg.value(state.solution)
+        state.bundle.regularize(reg)
+        return self._moved(replace(state, progress=Progress(0, objective)))
+
+    @override
     def step(self, risk: MinorizedRisk, reg: QuadraticRegularizer, state: CachedState) -> CachedState:
         last = replace(state.progress, step=state.progress.step + 1)
         penalty = reg.value(state.w)

@@ -80,6 +80,10 @@ class DualBundle(PlaneModel):
         self.planes.age(self.master.alpha, 1)
         return model
 
+    def regularize(self, reg: Regularizer) -> None:
+        """Keep the planes and their weights, and take another regularizer."""
+        self.reg = reg
+
     def minimize_near(self, center: FloatArray, tau: float, tol: float) -> ProximalStep:
         """Minimize ``reg + R_t`` and the regularizer's own proximal term."""
         proximal = cast(ProximalRegularizer, self.reg)  # checked before the run
@@ -89,7 +93,8 @@ class DualBundle(PlaneModel):
         return ProximalStep(w, self._value(w))
 
     def _minimum(self, tol: float) -> Model:
-        return Model(self._solve(self.reg, self.master, tol, MAX_STEPS), *self._proved())
+        w = self._solve(self.reg, self.master, tol, MAX_STEPS)
+        return self.proved()._replace(w=w)
 
     def _by_proximal_points(self, reg: ProximalRegularizer, tol: float) -> Model:
         if self._anchor is None:
@@ -99,8 +104,8 @@ class DualBundle(PlaneModel):
         for at in range(MAX_ROUNDS):
             near = reg.near(self._anchor, tau)
             w = self._solve(near, self.master, INNER_ACCURACY ** (at + 1) * tol, per_point)
-            proved, size = self._proved()
-            self._anchor, bound, last = w, max(bound, proved), left
+            proved = self.proved()
+            self._anchor, bound, last = w, max(bound, proved.lower_bound), left
             left = min(left, self._value(w) - bound)
             if left <= IN_VAIN * last:
                 vain, self._tau = 0, tau
@@ -111,7 +116,7 @@ class DualBundle(PlaneModel):
             tau = max(LONGER * tau, self._least_curvature(tol))
         if at == 0:
             self._tau = min(SHORTER * self._tau, self._first_tau())
-        return Model(w, bound, size)
+        return Model(w, bound, proved.size)
 
     def _least_curvature(self, tol: float) -> float:
         """Below it rounding moves w, which is z over the curvature, so far that no height is known to ``tol``."""
@@ -157,8 +162,8 @@ class DualBundle(PlaneModel):
         heights = product(self.planes.A[:top], w) + self.planes.b[:top]
         return self.reg.value(w) + float(heights[self.planes.live].max())
 
-    def _proved(self) -> tuple[float, float]:
-        """The lower bound that the weights prove, less what rounding may have added, and the size of its terms."""
+    def proved(self) -> Model:
+        """What the weights prove, less what rounding may have added."""
         top = self.planes.top
         alpha = self.master.alpha[:top]
         z, steepness = -(alpha @ self.planes.A[:top]), float(alpha @ self.planes.norm[:top])
@@ -168,7 +173,7 @@ class DualBundle(PlaneModel):
             b += (1.0 - share) * self._floor
         w = self.reg.conjugate_argmax(share * z)
         size = float(alpha @ self.planes.size[:top]) + steepness * float(np.linalg.norm(w))
-        return b - self.reg.conjugate(share * z) - ROUNDING * size, size
+        return Model(w, b - self.reg.conjugate(share * z) - ROUNDING * size, size)
 
 
 def bundle_for(reg: Regularizer, n_params: int, lower_bound: float) -> Bundle | DualBundle:

@@ -99,19 +99,34 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         best, objective = best_of(state, state.w, cut, risk, reg)
 
         # 2. What the planes prove, by the ordinary master problem.
-        tol = master_tolerance(self.master_accuracy, objective, last.lower_bound)
-        model = bundle.minimize(tol)
-        lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
+        lower_bound = self._bound(bundle, objective, last.lower_bound)
 
         # 3. The next point near the best one, at a distance that follows the gap.
         gap = objective - lower_bound
         decrease = last.objective - (reg.value(state.w) + cut.value)
-        tau = self._tau(state, decrease, gap) if last.step else _first_tau(reg, cut.a, objective)
+        tau = _first_tau(reg, cut.a, objective) if math.isnan(state.tau) else self._tau(state, decrease, gap)
         tol = max(PREDICTION_ACCURACY * min(state.predicted, gap), 1e-10 * abs(objective))
         near = bundle.minimize_near(best, tau, tol)
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
+
+    @override
+    def carry(self, risk: Risk, reg: Regularizer, state: LevelState) -> LevelState:
+        bundle, best, last = state.bundle, state.solution, state.bundle.reg
+        objective = state.progress.objective - last.value(best) + reg.value(best)
+        same = last.strong_convexity / reg.strong_convexity if isinstance(reg, QuadraticRegularizer) else 1.0
+        tau = same * state.tau  # the metric of a quadratic regularizer is a part of its proximal term
+        bundle.regularize(reg)  # type: ignore[arg-type]  # of the same kind as the last one
+        lower_bound = self._bound(bundle, objective, bundle.proved().lower_bound)
+        near = bundle.minimize_near(best, tau, PREDICTION_ACCURACY * (objective - lower_bound))
+        progress = Progress(0, objective, lower_bound, n_cuts=len(bundle))
+        return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
+
+    def _bound(self, bundle: Bundle | DualBundle, objective: float, last: float) -> float:
+        """The best bound so far after the master problem, solved to a share of the gap."""
+        model = bundle.minimize(master_tolerance(self.master_accuracy, objective, last))
+        return tighter(last, model.lower_bound, objective, model.size)
 
     def _retreated(self, state: LevelState) -> LevelState:
         """A point much nearer to the best one, after one at which the risk overflows."""

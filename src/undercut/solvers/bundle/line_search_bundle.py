@@ -11,7 +11,7 @@ On a ``LineRisk`` a step costs one product with X, one with X' and the line sear
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -63,6 +63,13 @@ class LineSearchBundle(BundleSolver[LineSearchState, LineRisk, QuadraticRegulari
         cut = line.cut(0.0)
         progress = Progress(0, reg.value(w0) + cut.value, n_evaluations=1)
         return LineSearchState(line, 0.0, w0, cut, Bundle(reg, risk.n_params, risk.lower_bound), progress)
+
+    @override
+    def carry(self, risk: LineRisk, reg: QuadraticRegularizer, state: LineSearchState) -> LineSearchState:
+        state.bundle.regularize(reg)
+        objective = reg.value(state.solution) + state.line.value(state.t)
+        bound = min(state.bundle.proved().lower_bound, objective)
+        return replace(state, progress=Progress(0, objective, bound, n_cuts=len(state.bundle)))
 
     @override
     def step(self, risk: LineRisk, reg: QuadraticRegularizer, state: LineSearchState) -> LineSearchState:

@@ -138,6 +138,18 @@ class ProximalBundle(BundleSolver[ProximalState, Risk, QuadraticRegularizer]):
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
         return ProximalState(near.w, objective - near.value, pull, solution, bundle, progress)
 
+    @override
+    def carry(self, risk: Risk, reg: QuadraticRegularizer, state: ProximalState) -> ProximalState:
+        if not isinstance(state.pull, Descent):
+            return self.init(risk, reg, state.solution)
+        bundle, best, penalty = state.bundle, state.solution, state.bundle.reg.value(state.solution)
+        objective = state.progress.objective - penalty + reg.value(best)
+        bundle.regularize(reg)
+        bound = min(bundle.proved().lower_bound, objective)
+        near = bundle.minimize_near(best, state.pull.tau, PREDICTION_ACCURACY * (objective - bound))
+        progress = Progress(0, objective, bound, n_cuts=len(bundle))
+        return ProximalState(near.w, objective - near.value, replace(state.pull, center=best), best, bundle, progress)
+
     def _pull(self, state: ProximalState, reg: QuadraticRegularizer, cut: Cut, candidate: float) -> Averaged | Descent:
         """The proximal term after the plane ``cut`` at ``state.w``, where J is ``candidate``."""
         last = state.pull

@@ -72,6 +72,10 @@ class ClassDual:
         shares[at] -= self.cap
         return -shares
 
+    @property
+    def strength(self) -> float:
+        return self.lam
+
     def bound(self, a: FloatArray, z: FloatArray) -> float:
         size = float(np.vdot(np.abs(a), self.costs[self.risk.y])) + float(np.vdot(z, z))
         return self.value(a, z) - ROUNDING * self.lam * size
@@ -104,12 +108,17 @@ class ClassDescent(Descent[ClassDual]):
         self.counts[:] = self.classes.shape[1]
 
 
-def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> ClassDescent:
-    """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``lam A = -slopes``."""
+def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
+    """The dual of a problem that ``DualCoordinate.check`` let through."""
     assert isinstance(risk.loss, CrammerSinger)
     rows, squares = cast(Matrix, risk.features).rows(), np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    dual = ClassDual(risk, reg.lam, rows, squares, risk.weight / reg.lam, risk.loss.costs(risk.n_classes))
+    return ClassDual(risk, reg.lam, rows, squares, risk.weight / reg.lam, risk.loss.costs(risk.n_classes))
+
+
+def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> ClassDescent:
+    """The sweeps over such a problem, from ``lam A = -slopes``."""
+    dual = class_dual(risk, reg)
     a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
     n, n_classes = a.shape
     return ClassDescent(

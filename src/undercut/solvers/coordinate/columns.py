@@ -10,7 +10,7 @@ Sparse columns are visited one at a time while z is kept up to date; dense ones 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,6 +87,8 @@ class Columns(Protocol):
 
 class SparseColumns(Columns):
     """Columns in compressed form."""
+
+    derived: ClassVar = ("parts",)
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         X = design.X
@@ -211,6 +213,7 @@ class _Descent:
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
 
+    derived: ClassVar = ("_gram", "_columns", "_design", "X")
     _gram = np.empty(0), np.empty((0, 0))  # of which second derivatives, and the matrix
 
     @abstractmethod

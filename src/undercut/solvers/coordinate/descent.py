@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import shuffle
 from undercut.types import Array, FloatArray
@@ -25,6 +25,10 @@ class Dual(Protocol):
     @property
     def pass_work(self) -> int:
         """What one sweep over all samples costs, in entries of X."""
+
+    @property
+    def strength(self) -> float:
+        """How much of minus a slope of the risk is one unit of a."""
 
     def settled(self, a: FloatArray) -> FloatArray:
         """a in its domain, where the rounding of many sweeps may have moved it out."""
@@ -48,6 +52,8 @@ D = TypeVar("D", bound=Dual)
 @dataclass(eq=False, kw_only=True)
 class Descent(ABC, Generic[D]):
     """A point of the dual and how far the sweeps over it have come."""
+
+    derived: ClassVar = ("dual",)
 
     dual: D
     a: FloatArray

@@ -23,10 +23,11 @@ from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
-from undercut.solvers.coordinate.class_dual import class_descent
+from undercut.solvers.coordinate.class_dual import class_descent, class_dual
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
 from undercut.solvers.coordinate.descent import Descent, Dual
 from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
+from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -76,6 +77,14 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
 
     @override
+    def carry(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
+        last = state.descent.dual
+        descent = _descent(risk, reg, -last.strength * state.descent.a)
+        objective = reg.value(state.solution) + state.line.value(state.t)
+        progress = Progress(0, objective, least(risk, reg))
+        return replace(state, descent=descent, certified=0, idle=0, progress=progress)
+
+    @override
     def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
         # 1. A slice of sweeps, short enough for a clock.
         last, descent = state.progress, state.descent.copy()
@@ -100,6 +109,10 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         progress = replace(progress, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle = 0 if changed else state.idle + 1
         return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress)
+
+    @override
+    def restored(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
+        return replace(state, descent=replace(state.descent, dual=_dual(risk, reg)))
 
     @override
     def ended(self, state: DualCoordinateState) -> Status | None:
@@ -155,6 +168,14 @@ def _descent(risk: DualRisk, reg: DualReg, slopes: FloatArray) -> Descent[Any]:
         return pointwise_descent(risk, reg, slopes)
     assert isinstance(reg, L2)
     return class_descent(risk, reg, slopes)
+
+
+def _dual(risk: DualRisk, reg: DualReg) -> Dual:
+    """The problem that the sweeps solve."""
+    if isinstance(risk, LinearRisk):
+        return pointwise_dual(risk, reg)
+    assert isinstance(reg, L2)
+    return class_dual(risk, reg)
 
 
 def _patience(state: DualCoordinateState) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -37,6 +37,8 @@ PATIENCE = 100  # steps without a smaller gap; D never decreases but for roundin
 
 @dataclass(frozen=True, kw_only=True)
 class PairDescentState(KernelState):
+    derived: ClassVar = ("K",)
+
     K: Array
     x: FloatArray
     scores: FloatArray  # K x
@@ -101,6 +103,10 @@ class PairDescent(Solver[PairDescentState, GramRisk, KernelNorm]):
 
         # 2. When a certificate is due: objective and bound.
         return self._certified(risk, both, moved) if is_due(progress.step, state.certified) else moved
+
+    @override
+    def restored(self, risk: GramRisk, reg: KernelNorm, state: PairDescentState) -> PairDescentState:
+        return replace(state, K=_stored(risk.gram))
 
     @override
     def ended(self, state: PairDescentState) -> Status | None:

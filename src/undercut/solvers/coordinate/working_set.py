@@ -150,6 +150,12 @@ class WorkingSet(Solver[WorkingSetState, LinearRisk, Regularizer]):
         after = problem.state(w, state.solution, columns.scores(end.w), state.alive, state.progress)
         return replace(after, columns=columns, damping=end.damping)
 
+    @override
+    def restored(self, risk: LinearRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
+        if state.columns is None:
+            return state
+        return replace(state, columns=columns_of(risk.design, state.columns.ids))
+
     def _working_set(self, state: WorkingSetState, violation: FloatArray) -> Array:
         """The parameters that are not zero, and those with the largest slopes."""
         support = state.w != 0.0

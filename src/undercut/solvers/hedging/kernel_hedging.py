@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from typing_extensions import override
@@ -37,6 +37,8 @@ TIGHTEN = 0.95  # from step to step, so that the errors add up to a finite sum (
 
 @dataclass(frozen=True, kw_only=True)
 class KernelHedgingState(KernelState):
+    derived: ClassVar = ("scenarios",)
+
     scenarios: Scenarios
     c: float
     consensus: Consensus
@@ -139,6 +141,10 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
         if self.adaptive and residuals is not None:
             moved = replace(moved, c=balanced(c, residuals, scenarios.n_scenarios, last.step + 1))
         return self._certified(risk, KernelDual(risk, reg.lam), moved)
+
+    @override
+    def restored(self, risk: GramRisk, reg: KernelNorm, state: KernelHedgingState) -> KernelHedgingState:
+        return replace(state, scenarios=self._scenarios(risk, KernelDual(risk, reg.lam).cap))
 
     @override
     def ended(self, state: KernelHedgingState) -> Status | None:

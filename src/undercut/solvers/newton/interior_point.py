@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -40,6 +40,8 @@ SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assume
 
 @dataclass(frozen=True)
 class InteriorPointState:
+    derived: ClassVar = ("program",)
+
     program: KinkedProgram
     at: Iterate
     residual: FloatArray  # q'(w) + A' g
@@ -99,6 +101,10 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
         moved = _certified(risk, reg, state.program, at, state.solution, progress)
         return replace(moved, length=length)
+
+    @override
+    def restored(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
+        return replace(state, program=KinkedProgram(risk, reg))
 
     @override
     def ended(self, state: InteriorPointState) -> Status | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,13 @@ def start(risk: LineRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonSt
     objective = reg.value(w0) + cut.value
     bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
     return NewtonState(line, 0.0, w0, cut, Progress(0, objective, bound, n_evaluations=1))
+
+
+def restart(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+    """The state before the first step with another regularizer, at the solution of a run on the same risk."""
+    objective = reg.value(state.solution) + state.cut.value
+    bound = tighter(-np.inf, cut_bound(risk, reg, state.cut), objective, cut_size(state.cut))
+    return replace(state, progress=Progress(0, objective, bound))
 
 
 def descend(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState, direction: FloatArray) -> NewtonState:

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
-from undercut.solvers.newton.line_step import NewtonState, descend, start
+from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.types import FloatArray
 
 
@@ -37,6 +37,10 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
     @override
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         return start(risk, reg, w0)
+
+    @override
+    def carry(self, risk: SmoothRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+        return restart(risk, reg, state)
 
     @override
     def step(self, risk: SmoothRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:

@@ -20,7 +20,7 @@ from typing_extensions import override
 from undercut.contracts import CurvedRisk, QuadraticRegularizer, Solver
 from undercut.deadline import expired
 from undercut.errors import require
-from undercut.solvers.newton.line_step import NewtonState, descend, start
+from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.types import FloatArray
 
 
@@ -44,6 +44,10 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
     @override
     def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
         return start(risk, reg, w0)
+
+    @override
+    def carry(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+        return restart(risk, reg, state)
 
     @override
     def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:

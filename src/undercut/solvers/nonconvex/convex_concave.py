@@ -84,6 +84,11 @@ class ConvexConcave(Solver[ConvexConcaveState, MajorizedRisk, QuadraticRegulariz
         return self._linearized(risk, reg, inner.solution, progress)
 
     @override
+    def restored(self, risk: MajorizedRisk, reg: QuadraticRegularizer, state: ConvexConcaveState) -> ConvexConcaveState:
+        solver = self._solver(state.majorizer)
+        return replace(state, inner=solver.restored(state.majorizer, reg, state.inner))
+
+    @override
     def ended(self, state: ConvexConcaveState) -> Status | None:
         return Status.STALLED if state.stuck else None
 

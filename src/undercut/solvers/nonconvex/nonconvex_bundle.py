@@ -106,6 +106,18 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
 
     @override
+    def carry(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> NonconvexState:
+        bundle, best = state.bundle, state.best
+        if isinstance(bundle, LocalBundle):  # its planes were lowered for the best point of the last run
+            return self.init(risk, reg, best.w)
+        best = best._replace(objective=reg.value(best.w) + best.cut.value)
+        bundle.regularize(reg)
+        bound = min(bundle.proved().lower_bound, best.objective)
+        model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, bound))
+        bound = tighter(bound, model.lower_bound, best.objective, model.size)
+        return NonconvexState(best, model.w, state.reach, 0, bundle, Progress(0, best.objective, bound, 0, len(bundle)))
+
+    @override
     def step(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> NonconvexState:
         last, bundle, best = state.progress, state.bundle, state.best
 

@@ -95,8 +95,17 @@ class Samples(NamedTuple):
         return a
 
 
+def _samples(risk: BatchedRisk) -> Samples | None:
+    """Those of a linear model, ``None`` for any other."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix)):
+        return None
+    return Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
+
+
 @dataclass(frozen=True)
 class OnlineState:
+    derived: ClassVar = ("samples",)
+
     game: Game
     radius: float  # of S
     samples: Samples | None  # None: the risk is not linear, and is asked for its mini-batches
@@ -173,9 +182,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
         game = self.new_game(w0.size)
         objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
         radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
-        samples = None
-        if isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix):
-            samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
+        samples = _samples(risk)
         norm = float(np.linalg.norm(w0))
         game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
         return OnlineState(
@@ -209,6 +216,10 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
             return replace(state, game=game, progress=progress)
         progress = replace(progress, objective=objective)
         return replace(state, game=game, solution=w, solution_pass=n_passes, progress=progress)
+
+    @override
+    def restored(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:
+        return replace(state, samples=_samples(risk))
 
     @override
     def ended(self, state: OnlineState) -> Status | None:

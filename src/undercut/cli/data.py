@@ -1,0 +1,91 @@
+"""The samples of a file: read with a bar, and brought to the features of a model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from undercut.cli.standard import note
+from undercut.display import Display, Part
+from undercut.errors import DataError
+from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.svmlight import SvmlightData, load_svmlight
+from undercut.types import FloatArray
+
+MEGABYTE = 1e6
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A bar with percentage and speed while the file is read."""
+    began = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        speed = done / MEGABYTE / max(time.monotonic() - began, 1e-3)
+        display.show([Part(f"{speed:.1f} MB/s", 1)], share=done / total if total else None)
+
+    with Display(f"reading {path.name}") as display, watch_reading(tell):
+        yield
+
+
+def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = True) -> SvmlightData:
+    """The rows of a file; one that need not be ``labelled`` may begin its lines with the features."""
+    with reading(path):
+        has_labels = labelled or not _begins_with_a_feature(path)
+        return load_svmlight(path, n_features=n_features, labelled=has_labels)
+
+
+def _begins_with_a_feature(path: Path) -> bool:
+    first = first_line(path).split()
+    return bool(first) and ":" in first[0]
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file that is neither empty nor a comment."""
+    with open_decompressed(os.fsdecode(path)) as stream:
+        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
+        return next(islice(lines, 1), b"").decode(errors="replace")
+
+
+def as_wide(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
+    """The same rows with more columns."""
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def fitting(X: sp.csr_matrix, n_features: int, path: Path, *, strict: bool = False) -> sp.csr_matrix:
+    """The rows with the features of a model; a feature that it never saw is left out with a note, or refused."""
+    if X.shape[1] <= n_features:
+        return as_wide(X, n_features)
+    new = np.unique(X.indices[X.indices >= n_features]).size
+    count = f"{new} feature{'s' if new > 1 else ''}"
+    if strict:
+        raise DataError(
+            f"{path} has {count} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
+        )
+    note(f"{path}: ignored {count} never seen in training, beyond the {n_features} of the model")
+    return X[:, :n_features]
+
+
+def read_weights(path: Path | None, n_samples: int) -> FloatArray | None:
+    """One weight per sample from a file; ``None`` where there is no file."""
+    if path is None:
+        return None
+    with open_decompressed(os.fsdecode(path)) as stream:
+        words: list[Any] = stream.read().split()
+    try:
+        weights = np.array(words, dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} must hold a number per line, the weight of each sample: {error}") from error
+    if weights.size != n_samples:
+        raise DataError(f"{path} must hold one weight per sample, {n_samples}; got {weights.size}")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise DataError(f"{path} must hold weights that are finite and not negative; got {weights.min()}")
+    return weights

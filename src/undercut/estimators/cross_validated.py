@@ -1,0 +1,257 @@
+"""Estimators that choose their lambda: what the classes share, over one cross-validation along the path."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import StrOptions
+
+from undercut.errors import DataError
+from undercut.estimators.certified import CertifiedEstimator, frames_inside
+from undercut.estimators.penalties import regularizer
+from undercut.regularizers import L2
+from undercut.selection.cross_validation import Fold, Scores, Search, cross_validate
+from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
+from undercut.selection.path import path_points
+from undercut.solvers import Stop
+from undercut.types import Array, FloatArray
+
+OWN = {  # the parameters that stand in place of lambda, and their defaults
+    "lams": None, "cv": 5, "scoring": None, "rule": "best", "extend": False, "n_jobs": None,
+}  # fmt: skip
+GRID_GAP = 1e-2  # relative gap of the path that only finds the grid
+EXTRA, MOST_EXTRA = 4, 20  # lambdas beyond the end of a grid: at a time, and at most
+
+
+class Given(NamedTuple):
+    """What ``fit`` was given, checked."""
+
+    X: Any
+    y: Any
+    rest: dict[str, Any]  # the other arguments of ``fit``
+    n: int  # what is divided into folds
+    shared: Any = None  # what all folds use
+
+
+class SelectionWarning(UserWarning):
+    """The best lambda is the first or the last of its grid."""
+
+
+def selecting(kind: type) -> Callable[..., None]:
+    """A constructor with the parameters of an estimator, and those of the choice in place of ``lam``."""
+    base = [p for name, p in inspect.signature(kind).parameters.items() if name not in ("lam", *OWN)]
+    own = [inspect.Parameter(name, _place(at), default=value) for at, (name, value) in enumerate(OWN.items())]
+    rest = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in base]
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    def __init__(self: Any, *args: Any, **settings: Any) -> None:
+        bound = signature.bind(self, *args, **settings)
+        bound.apply_defaults()
+        self._keep(bound.arguments)
+
+    signature = inspect.Signature([this, *own, *rest])
+    __init__.__signature__ = signature
+    return __init__
+
+
+def _place(at: int) -> Any:
+    """The first three may be given by their place."""
+    return inspect.Parameter.POSITIONAL_OR_KEYWORD if at < 3 else inspect.Parameter.KEYWORD_ONLY
+
+
+class CrossValidated(CertifiedEstimator):
+    """An estimator whose lambda is chosen by cross-validation.
+
+    Parameters
+    ----------
+    lams : the lambdas, or None for a grid from where w = 0 is nearly optimal to where the training risk stops falling
+    cv : int, a splitter of scikit-learn, or a list of pairs (training rows, held-out rows)
+    scoring : as in ``GridSearchCV``; None is the estimator's own ``score``
+    rule : "best" or "one_standard_error"
+        The lambda with the highest mean score; or the strongest one whose mean is within one standard error of that.
+    extend : bool
+        Whether to go on beyond a given grid whose best lambda is its end; without it there is a warning.
+    n_jobs : int or None
+        Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
+
+    Attributes
+    ----------
+    lam_ : the choice
+    best_score_, best_index_, best_params_, cv_results_ : as in ``GridSearchCV``
+    best_estimator_ : the plain estimator with this lambda, fitted to all samples
+    lams_ : all lambdas that were tried, from strong to weak
+    n_decided_ : how many of the fits ended before their gap was reached, because the choice could not change any more
+    """
+
+    lams: Any
+    cv: Any
+    scoring: Any
+    rule: str
+    extend: bool
+    n_jobs: int | None
+    _kind: ClassVar[type[Any]]
+    _own_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lams": ["array-like", None],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "rule": [StrOptions({"best", "one_standard_error"})],
+        "extend": ["boolean"],
+        "n_jobs": [Integral, None],
+    }
+
+    @abstractmethod
+    def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
+        """The problems on some of the samples, and their score on others; ``model`` belongs to the fold."""
+
+    @abstractmethod
+    def _all(self, model: Any, given: Given) -> list[Any]:
+        """The risks of all samples."""
+
+    def _select(self, given: Given, groups: Any = None) -> Self:
+        """Choose lambda and fit the plain estimator with it."""
+        grid = None if self.lams is None else given_grid(self.lams)
+        search = self._search()
+        lams = self._found_grid(given, search) if grid is None else grid
+        folds = [self._maker(given, *split) for split in self._splits(given, groups)]
+        scores = cross_validate(folds, lams, search)
+        if grid is not None:
+            scores = self._beyond_ends(folds, scores, search, given)
+        self._report(scores)
+        return self._refit(given)
+
+    def _refit(self, given: Given) -> Self:
+        """Fit the plain estimator with the chosen lambda, and take over what it has."""
+        self.best_estimator_ = self._plain(self.lam_).fit(given.X, given.y, **given.rest)
+        if hasattr(self, "feature_names_in_"):
+            self.best_estimator_.feature_names_in_ = self.feature_names_in_
+        fitted = {name: value for name, value in vars(self.best_estimator_).items() if name.endswith("_")}
+        vars(self).update(fitted)
+        return self
+
+    def _search(self) -> Search:
+        stop = Stop(gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=self.max_seconds or np.inf)
+        solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
+        return Search(self._penalty(), solver, stop, self.n_jobs, may_skip=self.rule == "best")
+
+    def _penalty(self) -> MakeRegularizer:
+        penalty = getattr(self, "penalty", "l2")
+        if not isinstance(penalty, str):
+            raise DataError(f"`penalty` must be a name, which lambda is chosen for; got {penalty!r}")
+        if penalty == "l2":
+            return L2
+        return lambda lam: regularizer(penalty, lam, self.l1_ratio)
+
+    def _plain(self, lam: float) -> Any:
+        """The estimator for one lambda."""
+        names = inspect.signature(self._kind).parameters
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return self._kind(**settings | {"lam": lam})
+
+    def _maker(self, given: Given, train: Array, held_out: Array) -> Callable[[], Fold]:
+        return partial(self._fold, self._plain(1.0), given, train, held_out)
+
+    def _splits(self, given: Given, groups: Any) -> list[tuple[Array, Array]]:
+        splits = list(self._splitter(given).split(np.zeros((given.n, 1)), self._split_target(given), groups))
+        for number, (train, _) in enumerate(splits):
+            self._check_fold(given, train, f"fold {number + 1} of {len(splits)}")
+        return splits
+
+    def _splitter(self, given: Given) -> Any:
+        """What divides the samples into folds."""
+        return check_cv(self.cv, self._split_target(given), classifier=is_classifier(self))
+
+    def _split_target(self, given: Given) -> Any:
+        """What a splitter sees of the targets."""
+        return given.y
+
+    def _check_fold(self, given: Given, train: Array, name: str) -> None:
+        """Refuse a fold whose training part cannot be learned from."""
+        if not is_classifier(self):
+            return
+        classes = np.unique(given.y[train])
+        if classes.size < 2:
+            raise DataError(
+                f"{name} has samples of a single class to train on, {classes[0]!r}: use fewer folds, or a stratified "
+                "splitter such as cv=5"
+            )
+
+    def _found_grid(self, given: Given, search: Search) -> FloatArray:
+        """The lambdas that the paths of all samples find, one grid for all problems."""
+        stop = Stop(gap_rel=GRID_GAP, max_steps=self.max_steps)
+        ends = [
+            [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
+            for risk in self._all(self._plain(1.0), given)
+        ]
+        high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
+        return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
+
+    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
+        """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn.
+
+        Beyond a lambda at which w = 0 is nearly optimal nothing changes.
+        """
+        first = scores.lams.size
+        while (at := scores.best()) in (0, scores.lams.size - 1) and first > 1:
+            weak = at > 0
+            if not weak and scores.lams[0] >= self._first_lambda(given, search):
+                break
+            if not self.extend or scores.lams.size >= first + MOST_EXTRA:
+                warn_end(scores.lams, at)
+                break
+            ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
+            more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
+            scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
+        return scores
+
+    def _first_lambda(self, given: Given, search: Search) -> float:
+        return max(first_lambda(risk, search.penalty) for risk in self._all(self._plain(1.0), given))
+
+    def _report(self, scores: Scores) -> None:
+        at = scores.best(one_standard_error=self.rule == "one_standard_error")
+        self.cv_results_ = scores.table()
+        self.lams_, self.lam_, self.best_index_ = scores.lams, float(scores.lams[at]), at
+        self.best_score_ = float(scores.means[at])
+        self.best_params_ = {"lam": self.lam_}
+        self.n_decided_ = int(scores.decided.sum())
+
+    def _scorer(self) -> Callable[..., float] | None:
+        """The score that was asked for, ``None`` for the estimator's own."""
+        if self.scoring is None:
+            return None
+        return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def warn_end(lams: FloatArray, at: int) -> None:
+    """Warn that the best lambda is the first or the last of its grid."""
+    end, other = ("smallest", "smaller") if at > 0 else ("largest", "larger")
+    warnings.warn(
+        f"the best lambda, {lams[at]:.3g}, is the {end} of `lams`, and a {other} one may be better: extend `lams`, or "
+        "set extend=True",
+        SelectionWarning,
+        stacklevel=frames_inside(),
+    )
+
+
+def scored(model: Any, tasks: list[Any], score: Callable[[Any], float]) -> Callable[[list[FloatArray]], float]:
+    """The score of solutions: the model takes them, and is scored."""
+
+    def of(solutions: list[FloatArray]) -> float:
+        model._take(tasks, solutions)
+        return score(model)
+
+    return of
+
+
+def risks_of(tasks: Iterable[Any]) -> list[Any]:
+    """The risks of some problems."""
+    return [task.risk for task in tasks]

@@ -1,0 +1,102 @@
+"""Runs of one solver on one risk for several lambdas, each from the state of the last one.
+
+Planes of the risk, scores and dual points do not depend on lambda, so they are carried along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from typing_extensions import override
+
+from undercut.contracts import Regularizer, Risk, Solver, State
+from undercut.solvers import minimize
+from undercut.solvers.auto import resolve
+from undercut.solvers.driver import Stop
+from undercut.solvers.registry import AnySolver
+from undercut.trace import Certificate, Result, Status
+from undercut.types import FloatArray
+
+Decide = Callable[[State], bool]  # whether a state is good enough, whatever its gap
+
+
+def never(state: State) -> bool:
+    """No state is good enough before its gap is."""
+    return False
+
+
+@final
+@dataclass(eq=False)
+class Carried(Solver[State, Risk, Regularizer]):
+    """A solver that begins where its last run ended, which it remembers."""
+
+    solver: AnySolver
+    last: Any = None
+    decide: Decide = never
+
+    def __post_init__(self) -> None:
+        self.may_stall = self.solver.may_stall  # type: ignore[misc]  # as the solver says
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.solver.name
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        self.solver.check(risk, reg)
+
+    @override
+    def certificate(self, risk: Risk) -> Certificate:
+        return self.solver.certificate(risk)
+
+    @override
+    def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> State:
+        if self.last is None:
+            return self._remembered(self.solver.init(risk, reg, w0))
+        return self._remembered(self.solver.carry(risk, reg, self.last))
+
+    @override
+    def step(self, risk: Risk, reg: Regularizer, state: State) -> State:
+        return self._remembered(self.solver.step(risk, reg, state))
+
+    @override
+    def ended(self, state: State) -> Status | None:
+        return self.solver.ended(state) or (Status.DECIDED if self.decide(state) else None)
+
+    @override
+    def finish(self, risk: Risk, reg: Regularizer, state: State) -> State:
+        return self._remembered(self.solver.finish(risk, reg, state))
+
+    @override
+    def remark(self, state: State) -> str:
+        return self.solver.remark(state)
+
+    def _remembered(self, state: State) -> State:
+        self.last = state
+        return state
+
+
+class WarmRuns:
+    """Minimizes ``reg + risk`` for one regularizer after the other.
+
+    >>> import numpy as np
+    >>> from undercut import Hinge, L2, LinearRisk
+    >>> runs = WarmRuns(LinearRisk(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]), Hinge()))
+    >>> [round(runs(L2(lam)).objective, 4) for lam in (0.1, 0.05)]
+    [0.0625, 0.0312]
+    """
+
+    def __init__(self, risk: Risk, solver: AnySolver | str = "auto", w0: FloatArray | None = None) -> None:
+        self.risk, self.w0 = risk, w0
+        self._given = solver
+        self._solver: Carried | None = None
+
+    def __call__(self, reg: Regularizer, stop: Stop | None = None, decide: Decide = never) -> Result:
+        """The solution for the next regularizer; ``decide`` may end the run before its gap is reached."""
+        if self._solver is None:
+            self._solver = Carried(resolve(self._given, self.risk, reg))
+        self._solver.decide = decide
+        return minimize(self.risk, reg, self._solver, w0=self.w0, stop=stop)

@@ -1,0 +1,68 @@
+"""What the driver needs to save a run and to go on with a saved one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undercut.contracts import Regularizer, Risk, Solver
+from undercut.solvers.checkpoint import CheckpointPart
+from undercut.solvers.saved_run import SavedRun, fingerprint_of, saved_run
+from undercut.solvers.snapshot import Problem
+from undercut.trace import Callback, Progress, Result, Status
+
+
+class Journal:
+    """The checkpoints of one run, which may be none, and the saved run that it goes on with, if any.
+
+    A run without checkpoints costs nothing here.
+    """
+
+    def __init__(
+        self,
+        risk: Risk,
+        reg: Regularizer,
+        solver: Solver[Any, Any, Any],
+        callbacks: Sequence[Callback],
+        resume: SavedRun | None,
+    ) -> None:
+        self._parts = [callback for callback in callbacks if isinstance(callback, CheckpointPart)]
+        self.saved = resume
+        if not self._parts and resume is None:
+            return
+        known = self._parts[0].fingerprints if self._parts else None
+        self._problem = Problem(risk=risk, reg=reg, solver=solver)
+        self._fingerprint = fingerprint_of(risk, reg, solver, known)
+        for part in self._parts:
+            self.saved = part.claim(resume) or self.saved
+        if self.saved is not None:
+            self.saved.check(self._fingerprint, self._parts[0].path if self._parts else "the checkpoint")
+
+    @property
+    def seconds(self) -> float:
+        """How long the saved run had lasted."""
+        return self.saved.seconds if self.saved is not None else 0.0
+
+    def result(self) -> Result | None:
+        """Of a run that is over, if nothing else of it was kept."""
+        return None if self.saved is None else self.saved.finished()
+
+    def state(self) -> Any:
+        """The state in which the saved run goes on, but for its derived parts; ``None`` if there is no such run."""
+        if self.saved is None or "state" not in self.saved.header:
+            return None
+        return self.saved.state(self._problem)
+
+    def offer(self, state: Any, trace: list[Progress], watch: Callable[[], Any]) -> None:
+        """Save the run where it is time."""
+        for part in self._parts:
+            part.offer(lambda: self._taken(state, trace, None, watch()))
+
+    def end(self, state: Any, trace: list[Progress], watch: Any, ended: Status, result: Result) -> None:
+        """Save the run as it was before its last move, ``Solver.finish``."""
+        status = None if ended is Status.STOPPED else ended
+        for part in self._parts:
+            part.end(lambda: self._taken(state, trace, status, watch), result)
+
+    def _taken(self, state: Any, trace: list[Progress], status: Status | None, watch: Any) -> SavedRun:
+        return saved_run(self._problem, self._fingerprint, state, trace, status, watch)

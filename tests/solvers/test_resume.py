@@ -1,0 +1,148 @@
+"""A run that is stopped and resumed is the same run: same points, same bounds, same counts, for every solver."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.kernel_problems import machine
+from tests.structured_models import draw_chains, draw_multiclass
+
+from undercut import (
+    L1,
+    L2,
+    ChainRisk,
+    ElasticNet,
+    FunctionRisk,
+    Hinge,
+    LinearRisk,
+    Logistic,
+    MulticlassRisk,
+    Ramp,
+    Stop,
+    StructuredRisk,
+    minimize,
+)
+from undercut.callbacks import Checkpoint
+from undercut.losses import CrammerSinger, Softmax
+from undercut.risks import CRF, M3N
+from undercut.risks.combined.sharded import ShardedRisk
+from undercut.solvers import SOLVERS, Race
+
+
+def samples(seed=0, n=60, d=12):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
+    return X, np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+def linear(loss, *, fit_intercept=False, sparse=False):
+    X, y = samples()
+    return LinearRisk(sp.csr_matrix(X) if sparse else X, y, loss, fit_intercept=fit_intercept)
+
+
+def several(loss, **settings):
+    X, _ = samples()
+    return MulticlassRisk(X, np.arange(60) % 3, loss, **settings)
+
+
+def chains(loss):
+    rng = np.random.default_rng(1)
+    return ChainRisk(rng.standard_normal((40, 3)), rng.integers(0, 3, 40), loss, [5] * 8)
+
+
+def structured(cache):
+    return StructuredRisk(*draw_multiclass(), cache=cache)
+
+
+def decoded():
+    model, X, Y = draw_chains()
+    return StructuredRisk(model, X, Y)
+
+
+def absolute(w):
+    return float(abs(w - 1.0).sum()), np.sign(w - 1.0)
+
+
+def rings(**settings):
+    return machine(40, **settings).parts()
+
+
+L2_SMALL = L2(1e-3)
+CASES = {
+    "line_search_bundle": lambda: (linear(Hinge(), fit_intercept=True), L2_SMALL),
+    "line_search_bundle limited": lambda: (linear(Hinge(), sparse=True), L2_SMALL, {"max_planes": 4}),
+    "cutting_plane": lambda: (linear(Hinge()), L2(0.05)),
+    "cached_cutting_plane": lambda: (structured(cache=3), L2(0.01)),
+    "dual_ascent": lambda: (linear(Hinge()), L2(0.05)),
+    "proximal_bundle": lambda: (decoded(), L2_SMALL),
+    "proximal_bundle printed": lambda: (FunctionRisk(absolute, n_params=5), L2_SMALL, {"variant": "printed"}),
+    "level_bundle": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
+    "level_bundle quadratic": lambda: (linear(Hinge()), L2_SMALL),
+    "newton": lambda: (linear(Logistic(), fit_intercept=True), L2_SMALL),
+    "truncated_newton": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L2_SMALL),
+    "interior_point": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
+    "lbfgs": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),
+    "nonconvex_bundle": lambda: (linear(Ramp()), L2_SMALL),
+    "nonconvex_bundle chain": lambda: (chains(M3N()), L2(0.01)),
+    "nonconvex_bundle crf": lambda: (chains(CRF()), L2(0.01)),
+    "classic_bundle": lambda: (linear(Ramp()), L2_SMALL),
+    "convex_concave": lambda: (linear(Ramp()), L2_SMALL),
+    "subgradient": lambda: (linear(Ramp()), L2_SMALL),
+    "dual_coordinate": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L2_SMALL),
+    "dual_coordinate elastic": lambda: (linear(Logistic()), ElasticNet(0.01)),
+    "dual_coordinate classes": lambda: (several(CrammerSinger()), L2_SMALL),
+    "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
+    "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
+    "pair_descent": rings,
+    "kernel_hedging": rings,
+    "kernel_hedging blocks": lambda: (*rings(), {"blocks": 4}),
+    "progressive_hedging": lambda: (ShardedRisk.of(linear(Hinge()), 3), L2(0.05)),
+    "optimistic_proximal": lambda: (linear(Hinge()), L2(0.01), {"certify": True}),
+    "proximal": lambda: (linear(Hinge(), sparse=True), L2(0.01), {"average": True}),
+    "adaptive": lambda: (structured(cache=0), L2(0.05), {"batch_size": 4}),
+    "pegasos": lambda: (linear(Logistic()), L2(0.01), {"sampling": "replacement"}),
+    "race": lambda: (linear(Hinge(), sparse=True), L2_SMALL),
+}
+STEPS = 13
+
+
+def solved(name, **options):
+    """The first steps of a case, made anew each time as another process would."""
+    risk, reg, *settings = CASES[name]()
+    key = name.partition(" ")[0]
+    if key == "race":
+        solver = Race(candidates=(SOLVERS["line_search_bundle"](), SOLVERS["dual_coordinate"]()), deterministic=True)
+    else:
+        solver = SOLVERS[key](**(settings[0] if settings else {}))
+    return minimize(risk, reg, solver, **options)
+
+
+def numbers(result):
+    return [replace(row, seconds=0.0) for row in result.trace]
+
+
+def stop_after(steps):
+    return Stop(gap_rel=1e-12, max_steps=steps)
+
+
+def no_start(*given):
+    raise AssertionError("a resumed run starts nowhere")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
+    path = tmp_path / "run.ck"
+    whole = solved(name, stop=stop_after(STEPS))
+    solved(name, stop=stop_after(1), callbacks=[Checkpoint(path)])
+    if name != "progressive_hedging":  # whose steps are runs
+        monkeypatch.setattr(SOLVERS[name.partition(" ")[0]] if name != "race" else Race, "init", no_start)
+    for steps in (2, 5, 9, STEPS):
+        last = solved(name, stop=stop_after(steps), callbacks=[Checkpoint(path)], resume=path)
+    assert numbers(last) == numbers(whole)
+    np.testing.assert_array_equal(last.w, whole.w)
+    assert last.status is whole.status
+
+
+def test_every_solver_has_a_case():
+    assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, "race"}
