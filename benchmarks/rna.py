@@ -186,19 +186,28 @@ def most_accurate(folder: RnaFolder, data: RnaData, gamma: float) -> list[np.nda
 
 
 def chosen(loss: str, train: RnaData, quick: bool) -> tuple[float, float]:
-    """Lambda and gamma of the best pooled F in two-fold cross-validation inside the training fold."""
+    """Lambda and gamma by two-fold cross-validation inside the training fold.
+
+    The lambda of a CRF is the one of the best likelihood, which is a smoother measure than F, and gamma that of the best
+    pooled F; the lambda of a margin is that of the best F.
+    """
     halves = [taken(train, range(first, len(train.names), 2)) for first in (0, 1)]
     lambdas = LAMBDAS[loss][1:2] if quick else LAMBDAS[loss]
     gammas = GAMMAS if loss == "crf" else (0.0,)
     Y = [y for half in halves for y in truths(half)]
     scores = {}
     for lam in lambdas:
-        folders = [fitted(loss, lam, halves[1 - k], 3e-2) for k in (0, 1)]
+        tested = list(zip([fitted(loss, lam, halves[1 - k], 2e-2) for k in (0, 1)], halves, strict=True))
+        likelihood = -sum(held_out_loss(*pair) for pair in tested) if loss == "crf" else 0.0
         for gamma in gammas:
             predict = viterbi if loss == "margin" else lambda folder, half, g=gamma: most_accurate(folder, half, g)
-            answers = [y for folder, half in zip(folders, halves, strict=True) for y in predict(folder, half)]
-            scores[lam, gamma] = pair_scores(Y, answers).f
+            answers = [y for folder, half in tested for y in predict(folder, half)]
+            scores[lam, gamma] = likelihood, pair_scores(Y, answers).f
     return max(scores, key=lambda setting: scores[setting])
+
+
+def held_out_loss(folder: RnaFolder, data: RnaData) -> float:
+    return LikelihoodRisk(FoldingModel(), data.sequences, grammatical(data)).value(folder.coef_)
 
 
 def row_of(table: Table, name: str, Y: list[np.ndarray], answers: list[np.ndarray], note: str = "") -> None:

@@ -18,7 +18,8 @@ NAMED = re.compile(r"\{(\w+)\}")  # a table of names in the help of an option
 File = Annotated[
     Path | None,
     typer.Argument(
-        help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns; also .gz, .bz2, .xz; - for standard "
+        help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns, with --task rna FASTA, BPSEQ, CT; also "
+        ".gz, .bz2, .xz; - for standard "
         "input",
         show_default=False,
     ),

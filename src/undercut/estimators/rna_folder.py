@@ -9,6 +9,7 @@ from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -20,6 +21,7 @@ from undercut.io.rna import RnaData
 from undercut.measures.base_pairs import pair_scores
 from undercut.risks import FoldingModel
 from undercut.risks.structured.folding.grammar import check_structure, cleaned
+from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 LETTERS = frozenset("ACGU")
@@ -48,7 +50,8 @@ class RnaFolder(StructuredEstimator):
         What to do with true pairs that are not AU, CG or GU, hairpins under 3 and internal loops over 30 positions.
     drop_pseudoknots : bool
         Whether to leave out true pairs that cross others instead of refusing them.
-    solver, n_jobs, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``StructuredEstimator``
+    solver, n_jobs, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks :
+        as in ``StructuredEstimator``
 
     Attributes
     ----------
@@ -94,6 +97,7 @@ class RnaFolder(StructuredEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 
@@ -117,6 +121,7 @@ class RnaFolder(StructuredEstimator):
         if self.left_out_:
             parts = ", ".join(f"{count} {kind}" for kind, count in self.left_out_.items())
             warnings.warn(f"left out of the structures: {parts}", UserWarning, stacklevel=2)
+        self.feature_names_in_ = np.array(self.parameter_names, dtype=object)
         return self._fit(sequences, Y, sample_weight)
 
     def _examples(self, X: Any, y: Any) -> tuple[list[str], list[str]]:

@@ -19,6 +19,7 @@ from undercut.io.model_file import ModelState
 from undercut.regularizers import L2
 from undercut.risks import LikelihoodRisk, StructuredRisk
 from undercut.threads import in_threads
+from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
 CACHE = 50  # labelings per example that a margin keeps: what decoding costs is saved many times
@@ -46,7 +47,7 @@ class StructuredEstimator(CertifiedEstimator):
         "auto" is ``CachedCuttingPlane`` for "margin" and ``NonconvexBundle`` for "crf".
     n_jobs : int
         Threads or processes that share the examples, -1 for one per core; see ``StructuredRisk``.
-    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state : as in ``LinearClassifier``
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class StructuredEstimator(CertifiedEstimator):
 
     coef_: FloatArray
     _fitted: ClassVar[tuple[str, ...]] = ("coef_",)
-    _losses: ClassVar[tuple[str, ...]] = ("margin", "crf")
+    _losses: ClassVar[tuple[str, ...]] = ("crf", "margin")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "model": [HasMethods(["joint_feature"])],
@@ -95,6 +96,7 @@ class StructuredEstimator(CertifiedEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        callbacks: Callbacks = None,
     ) -> None:
         self._keep(locals())
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from undercut.errors import DataError
 from undercut.io.dot_bracket import bracketed
-from undercut.io.svmlight import open_decompressed, undamaged
+from undercut.io.reading import open_decompressed, undamaged
 
 FIELDS = ("name", "family", "sequence", "structure")
 NUMBERED = re.compile(r"\s*\d+\s+[A-Za-z]\s+\d+\s*$")
