@@ -188,8 +188,8 @@ def most_accurate(folder: RnaFolder, data: RnaData, gamma: float) -> list[np.nda
 def chosen(loss: str, train: RnaData, quick: bool) -> tuple[float, float]:
     """Lambda and gamma by two-fold cross-validation inside the training fold.
 
-    The lambda of a CRF is the one of the best likelihood, which is a smoother measure than F, and gamma that of the best
-    pooled F; the lambda of a margin is that of the best F.
+    The lambda of a CRF is the one of the best likelihood, which is a smoother measure than F, and gamma that of the
+    best pooled F; the lambda of a margin is that of the best F.
     """
     halves = [taken(train, range(first, len(train.names), 2)) for first in (0, 1)]
     lambdas = LAMBDAS[loss][1:2] if quick else LAMBDAS[loss]
