@@ -37,7 +37,7 @@ from undercut.solvers import CachedCuttingPlane
 from undercut.threads import one_thread
 
 LAMBDAS = {"crf": (0.03, 0.1, 0.3), "margin": (3e-3, 1e-2, 3e-2)}
-GAMMAS = (1.5, 3.0, 6.0, 12.0)
+GAMMAS = (1.5, 3.0, 6.0)
 FIGURE_LAMBDAS = (1e-1, 1e-2, 1e-3, 1e-4)
 HELD_OUT = ("ASE", "SRP", "TMR")  # RNase P, signal recognition particle, transfer-messenger RNA
 SAME = ("RF00009", "RF00010", "RF00011", "RF00017", "RF00023", "RF00169")  # the same families in Rfam
