@@ -17,6 +17,8 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],
+    "polars": ["io.frames", "io.tables"],
+    "onnx": ["estimators.onnx_export"],
     "piqp": ["solvers.bundle.master"],
     "threadpoolctl": ["threads"],
 }

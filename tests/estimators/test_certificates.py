@@ -22,7 +22,14 @@ from undercut import (
     TransductiveClassifier,
     estimators,
 )
-from undercut.estimators import CertifiedEstimator
+from undercut.estimators import (
+    CertifiedEstimator,
+    LinearClassifierCV,
+    LinearRegressorCV,
+    MultivariateClassifierCV,
+    RankerCV,
+    SequenceLabelerCV,
+)
 from undercut.solvers import minimize
 from undercut.testing import check_certificate
 
@@ -52,6 +59,9 @@ CASES = [
     (TransductiveClassifier(lam=1e-2), PARTLY),
     (OnlineClassifier(lam=1e-2), SIGNS),
     (OnlineRegressor(lam=1e-2), SCORES),
+    *((kind([1e-2], cv=2), SIGNS) for kind in (LinearClassifierCV, MultivariateClassifierCV, SequenceLabelerCV)),
+    (LinearRegressorCV([1e-2], cv=2), SCORES),
+    (RankerCV([1e-2], cv=2), GRADES),
 ]
 
 

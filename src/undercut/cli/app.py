@@ -21,7 +21,7 @@ import typer
 from undercut import __version__
 from undercut.cli.config import with_config
 from undercut.cli.given import Given
-from undercut.cli.signature import train_signature
+from undercut.cli.signature import path_signature, train_signature
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
@@ -65,6 +65,19 @@ def train(file: Path | None = None, **typed: Any) -> None:
 
 train.__signature__ = train_signature()
 app.command()(train)
+
+
+def path(file: Path, **typed: Any) -> None:
+    """Fit FILE for many lambdas, each certified, and choose one of them by cross-validation."""
+    given = Given.read(typed)
+    given.check()
+    from undercut.cli.path import run
+
+    raise typer.Exit(run(file, given))
+
+
+path.__signature__ = path_signature()
+app.command()(path)
 
 
 @app.command()
@@ -130,6 +143,22 @@ def info(
 
 
 @app.command()
+def export(
+    model: ModelFile,
+    output: Annotated[Path, typer.Argument(help="The ONNX file to write; - is standard output")],
+    dtype: Annotated[
+        str, typer.Option(help="float32 or float64: of the input, the numbers inside and the outputs")
+    ] = "float32",
+) -> None:
+    """Write a linear or kernel MODEL as an ONNX graph, for runtimes without Python."""
+    from undercut.cli.export import write_graph
+    from undercut.cli.standard import input_file, output_file
+
+    with input_file(model) as of, output_file(output) as file:
+        write_graph(of, file, dtype)
+
+
+@app.command()
 def trace(
     files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace; - is standard input")],
     plot: Annotated[Path | None, typer.Option(help="Save a convergence plot here (.png, .pdf, .svg)")] = None,
@@ -170,4 +199,4 @@ def _fail(error: Exception, code: int) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"undercut: warning: {message}", err=True)
+    typer.echo(f"undercut: warning: {in_options(str(message))}", err=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import OPTIONS, PATH_OPTIONS, named
 from undercut.errors import ParameterError
 
 
@@ -32,7 +32,8 @@ class Given(dict[str, Any]):
 
     def options(self) -> Iterator[tuple[Option, Any]]:
         """What was typed, in the order of the table."""
-        return ((option, self[option.name]) for option in OPTIONS if option.name in self)
+        every = (*OPTIONS, *PATH_OPTIONS)
+        return ((option, self[option.name]) for option in every if option.name in self)
 
     def check(self) -> None:
         """Refuse options that do not go together: an option that would be ignored is an error."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 from undercut.callbacks import describe
 from undercut.cli.report import Row, certificate_rows, print_report
 from undercut.cli.words import BY_PARAMETER
 from undercut.errors import CheckpointError, ModelFileError
+from undercut.estimators import inputs
 from undercut.io import load_model
 from undercut.io.checkpoint import read_header
 from undercut.trace import Progress
@@ -23,7 +26,7 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model or a checkpoint."""
     try:
-        rows = info_rows(load_model(path), top)
+        rows = _model_rows(load_model(path), top)
     except ModelFileError:
         try:
             rows = checkpoint_rows(read_header(path))
@@ -39,13 +42,22 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     runs = header["runs"]
     rows = [Row("model", "Checkpoint"), Row("problems", len(runs))]
     for name, run in runs.items():
-        last = Progress(run["step"], run["objective"], run["lower_bound"], certificate=run["certificate"])
+        bound = -math.inf if run["lower_bound"] is None else run["lower_bound"]  # a stream has none
+        last = Progress(run["step"], run["objective"], bound, certificate=run["certificate"])
         numbers = {key: run[key] for key in ("step", "objective", "lower_bound", "seconds", "solver", "status")}
         text = f"{describe(last)}  {run['seconds']:.2f} s  {run['solver']}  {run['status'] or 'to be continued'}"
         rows.append(Row(name or "run", numbers | {"gap": last.gap}, text))
     problem = next(iter(runs.values()))["problem"] if runs else {}
     scalars = {key: value for key, value in problem.items() if key.count(".") < 2 and not value.startswith("array")}
     return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
+
+
+def _model_rows(model: Any, top: int) -> list[Row]:
+    """The steps of a pipeline, and what its last one is."""
+    if not isinstance(model, Pipeline):
+        return info_rows(model, top)
+    steps = [type(step).__name__ for step in model]
+    return [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
 
 
 def info_rows(model: Any, top: int = 10) -> list[Row]:
@@ -57,6 +69,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         *certificate_rows(model),
         *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
+        *([Row("lambda", model.lam_)] if hasattr(model, "lam_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
         Row("features", model.n_features_in_),
@@ -117,9 +130,5 @@ def _largest(row: FloatArray, top: int) -> Array:
 
 def feature_names(model: Any) -> Any:
     """A function from the place of a feature to its name: of a column, of a template, or its index in a file."""
-    if hasattr(model, "feature_names_in_"):
-        return lambda at: str(model.feature_names_in_[at])
-    if getattr(model, "features", None) is not None:
-        names = model.features_.names()
-        return lambda at: names[at]
-    return lambda at: str(at + 1)
+    names = inputs.feature_names(model)
+    return (lambda at: str(at + 1)) if names is None else names.__getitem__

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.option import Option
-from undercut.cli.readers import balance, class_weight, number_or_word
+from undercut.cli.readers import balance, class_weight, names, number_or_word, numbers, numbers_or_words
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
+CHOICE = "Choice"
+ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
@@ -24,7 +26,15 @@ STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences, or fold RNA", choices=("sequence", "rna")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
-           files="SVMlight files", online=True),
+           files=ROWS, online=True),
+    Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
+    Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
+    Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
+           files=TABLES, reads=names, online=True),
+    Option("categorical", DATA, "Repeatable: columns of numbers that are categories, such as zip", type=list[str],
+           files=TABLES, reads=names, online=True),
+    Option("impute", DATA, "Fill in missing values of a table: the mean, or the most frequent category", type=bool,
+           flags=("--impute",), files=TABLES, online=True),
     Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
            excludes=("measure", "nu", "kernel", "task")),
     Option("weights", DATA, "A file with the weight of each sample, one per line", type=Path, online=True),
@@ -94,6 +104,10 @@ OPTIONS = [
     Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
     Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
 
+    Option("valid", STOPPING, "Stop once the loss on this file no longer falls, and keep the best solution", type=Path,
+           online=True),
+    Option("patience", STOPPING, "How many solutions, or passes, in a row may fail to lower it", type=int, minimum=1,
+           default=5, needs={"valid": ()}, online=True),
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
     Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
@@ -113,6 +127,37 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
+    Option("lambdas", CHOICE, "Such as 1e-2,1e-3 or 1e-2:1e-8:20, from, to and how many",
+           usual="from where nothing moves to where the training risk stops falling", sets="lams", reads=numbers),
+    Option("Cs", CHOICE, "With --kernel, in place of --lambdas", usual="1e-2:1e4:7", flags=("--Cs",),
+           reads=numbers, needs={"kernel": ()}),
+    Option("gammas", CHOICE, "With --kernel: some of them, or scale or auto", usual="scale", reads=numbers_or_words,
+           needs={"kernel": ()}),
+    Option("cv", CHOICE, "Choose by this many folds", type=int, minimum=2, sets="cv"),
+    Option("scoring", CHOICE, "A score of scikit-learn such as roc_auc", usual="that of the model", sets="scoring",
+           needs={"cv": ()}),
+    Option("rule", CHOICE, "best, or one_standard_error: the strongest lambda within that of the best",
+           usual="best", sets="rule", needs={"cv": ()}),
+    Option("extend", CHOICE, "Go on beyond --lambdas where the best one is the last", type=bool, flags=("--extend",),
+           sets="extend", needs={"cv": ()}),
+    Option("epsilon", CHOICE, "Without --cv: prove this relative gap for every lambda between the first and the last",
+           type=float, excludes=("cv", "kernel")),
+    Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),
+]  # fmt: skip
+SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
+    "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
+    "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel", "degree", "coef0",
+    "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs", "output", "json",
+    "quiet", "log_file",
+)  # fmt: skip
+
+
 def named(name: str) -> Option:
     """The record of an option."""
-    return next(option for option in OPTIONS if option.name == name)
+    return next(option for option in (*OPTIONS, *PATH_OPTIONS) if option.name == name)
+
+
+def path_options() -> list[Option]:
+    """All options of ``undercut path``."""
+    return [*PATH_OPTIONS[:-1], *map(named, SHARED), PATH_OPTIONS[-1]]

@@ -18,6 +18,15 @@ def number_or_word(text: str) -> float | str:
     return text
 
 
+def names(texts: list[str]) -> list[str]:
+    """Names, also separated by commas.
+
+    >>> names(["id, first name", "size"])
+    ['id', 'first name', 'size']
+    """
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
 def balance(text: str) -> float | str | None:
     """What ``--balance`` says.
 
@@ -53,3 +62,30 @@ def as_label(text: str) -> int | float | str:
         number = float(text)
         return int(number) if number.is_integer() else number
     return text
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between them, or the first, the last and how many, evenly in logarithms.
+
+    >>> numbers("1,0.1"), numbers("1e-2:1e-4:3")
+    ([1.0, 0.1], [0.01, 0.001, 0.0001])
+    """
+    with suppress(ValueError):
+        if ":" not in text:
+            return [float(part) for part in text.split(",") if part.strip()]
+        first, last, count = text.split(":")
+        low, high, n = float(first), float(last), int(count)
+        if low > 0.0 and high > 0.0 and n > 1:
+            return [float(f"{low * (high / low) ** (at / (n - 1)):.12g}") for at in range(n)]
+    raise ParameterError(f"a grid must be numbers such as 1e-2,1e-3, or a range such as 1e-2:1e-8:20; got {text!r}")
+
+
+def numbers_or_words(text: str) -> list[float | str]:
+    """What ``--gammas`` says.
+
+    >>> numbers_or_words("scale,0.1")
+    ['scale', 0.1]
+    """
+    if ":" in text:
+        return list(numbers(text))
+    return [number_or_word(part.strip()) for part in text.split(",")]

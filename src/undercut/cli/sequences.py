@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from undercut.cli.data import first_line, fitting, reading
+from undercut.cli.options import ROWS
 from undercut.cli.report import Row, labels
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
@@ -28,7 +29,7 @@ from undercut.measures.chunks import chunk_scores
 from undercut.risks import ChainRisk
 from undercut.types import Array
 
-LETTERS, ROWS, TEXT = "letter.data", "SVMlight files", "CoNLL files"
+LETTERS, TEXT = "letter.data", "CoNLL files"
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,27 @@ import typer
 
 from undercut.cli.names import NAMES
 from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS
+from undercut.cli.options import OPTIONS, path_options
 
 NAMED = re.compile(r"\{(\w+)\}")  # a table of names in the help of an option
-File = Annotated[
-    Path | None,
-    typer.Argument(
-        help="LIBSVM / SVMlight file, with --task sequence also CoNLL columns, with --task rna FASTA, BPSEQ, CT; also "
-        ".gz, .bz2, .xz; - for standard "
-        "input",
-        show_default=False,
-    ),
-]
+FILE = typer.Argument(
+    help="LIBSVM / SVMlight file, a table (.csv, .tsv, .parquet) with --target, with --task sequence also CoNLL "
+    "columns, with --task rna FASTA, BPSEQ or CT; also .gz, .bz2, .xz; - for standard input",
+    show_default=False,
+)
+File = Annotated[Path | None, FILE]
 
 
 def train_signature() -> Signature:
     """``file`` and a keyword for every option; ``None`` is the value of one that was not typed."""
     file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=File)
     return Signature([file, *map(_parameter, OPTIONS)])
+
+
+def path_signature() -> Signature:
+    """The same for ``undercut path``, which needs its file."""
+    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[Path, FILE])
+    return Signature([file, *map(_parameter, path_options())])
 
 
 def _parameter(option: Option) -> Parameter:

@@ -14,19 +14,23 @@ import numpy as np
 from undercut.cli.data import read_weights
 from undercut.cli.given import Given
 from undercut.cli.models import build
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import OPTIONS, ROWS, named
 from undercut.cli.record import record
 from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
 from undercut.cli.standard import STANDARD, write_model
 from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
+from undercut.cli.tables import check_no_table, table_chunks, training_table
+from undercut.cli.valid import BestPass
 from undercut.display import Display, Part
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, lam_from_C
 from undercut.estimators.targets import positive_codes
 from undercut.interrupts import EXIT_CODE, graceful, requested
 from undercut.io import iter_svmlight, load_model
+from undercut.io.frames import is_table, read_frame
 from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.svmlight import SvmlightData
 from undercut.io.trace_file import TraceFile
 from undercut.trace import Progress, row_as_json
 from undercut.types import Array, FloatArray
@@ -58,6 +62,8 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
                 raise
             stream.save()
             signals.number = SIGINT
+    if given["output"] == STANDARD:
+        write_model(model, STANDARD)
     if signals.number is not None:
         stopped = f"what was learned from {model.n_samples_seen_} samples is in {given['output']}"
         return model, [Row("stopped", True, stopped), *stream.rows()], EXIT_CODE + signals.number
@@ -74,7 +80,14 @@ class _Stream:
         self.first, self.loss, self.n_counted, self.seen_before, seconds = at
         self.share: float | None = None  # of the file that is read
         self._began = time.perf_counter() - seconds
+        self._best = BestPass(given["valid"], given["patience"]) if "valid" in given else None
         self._checkpoint = StreamCheckpoint(given["checkpoint"] or given["resume"], given["every"], file)
+        self.table: SvmlightData | None = None
+        if is_table(file):
+            self.table, model.table_ = training_table(file, given)
+        else:
+            given.check_file(ROWS)
+            check_no_table(model, file)
 
     def run(self) -> None:
         """Learn with a trace and checkpoints."""
@@ -92,7 +105,7 @@ class _Stream:
     def learn(self, tell: Callable[[Progress], None]) -> None:
         """Learn from every chunk of every pass, and save the model after each pass; ends early after a signal."""
         given, model = self.given, self.model
-        options = {"classes": _parse_classes(given["classes"])} if self.classifies and "classes" in given else {}
+        options = self._classes()
         n_passes = given["passes"]
         weights = None if given["weights"] is None else read_weights(given["weights"], _n_samples(self.file))
         with Display() as display, watch_reading(self._read):
@@ -113,8 +126,14 @@ class _Stream:
                         self._checkpoint.save(model, self._position(number), ended=False)
                         return
                 model.stream_position_ = 0
-                self.save()
+                if self._best is None:
+                    self.save()
+                elif self._best.is_over(model):
+                    break
             self._checkpoint.save(model, self._position(n_passes + 1), ended=True)
+            if self._best is not None:
+                vars(model).update(vars(self._best.model))
+                self.save()
 
     def _position(self, number: int) -> Position:
         seconds = time.perf_counter() - self._began
@@ -128,10 +147,17 @@ class _Stream:
             solver=str(self.model.solver),
         )  # fmt: skip
 
+    def _classes(self) -> dict[str, Any]:
+        """The labels that ``--classes`` names; those of a table are known before the first chunk."""
+        if self.classifies and "classes" in self.given:
+            return {"classes": _parse_classes(self.given["classes"])}
+        return {"classes": np.unique(labels(self.table.y))} if self.classifies and self.table is not None else {}
+
     def save(self) -> None:
         """Write the model, with the record of its training."""
         record(self.model, self.file, self.given, samples=self.model.n_samples_seen_, progressive_loss=self.mean_loss)
-        write_model(self.model, self.given["output"])
+        if self.given["output"] != STANDARD:  # which takes one model, the last
+            write_model(self.model, self.given["output"])
 
     def rows(self) -> list[Row]:
         """The report."""
@@ -149,12 +175,16 @@ class _Stream:
 
     def _chunks(self, skip: int) -> Iterator[tuple[Any, FloatArray]]:
         """The chunks of the file without the first ``skip`` samples, which an interrupted pass has learned from."""
-        for X, y, _ in iter_svmlight(
-            self.file, chunk_rows=self.given["chunk_rows"], n_features=self.given["n_features"]
-        ):
+        for X, y, _ in self._source():
             if skip < y.size:
                 yield self.model.widened(X[skip:]), y[skip:]
             skip = max(0, skip - y.size)
+
+    def _source(self) -> Iterator[SvmlightData]:
+        given = self.given
+        if self.table is not None:
+            return table_chunks(self.table, given["chunk_rows"])
+        return iter_svmlight(self.file, chunk_rows=given["chunk_rows"], n_features=given["n_features"])
 
     def _count(self, X: Any, y: Array) -> None:
         """Add the losses of a chunk, in the mean over the classes; a model that knows nothing yet scores zero."""
@@ -174,7 +204,12 @@ class _Stream:
 
     def _parts(self) -> list[Part]:
         seen = self.model.n_samples_seen_ - self.seen_before
-        return [Part(f"{seen} samples", 1), Part(f"progressive loss {self.mean_loss:.4g}")]
+        speed = seen / max(time.perf_counter() - self._began, 1e-3)
+        return [
+            Part(f"{seen} samples", 2),
+            Part(f"{speed:.3g} per second", 1),
+            Part(f"progressive loss {self.mean_loss:.4g}"),
+        ]
 
 
 def _n_samples(file: Path) -> int:
@@ -183,6 +218,8 @@ def _n_samples(file: Path) -> int:
         raise ParameterError(
             "--C and --weights need a file that can be read twice; got -: use --lambda, or name a file"
         )
+    if is_table(file):
+        return read_frame(file).height
     with open_decompressed(os.fsdecode(file)) as stream:
         return sum(1 for line in stream if line.split(b"#")[0].strip())
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import fitting, read_rows
+from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
@@ -31,20 +33,27 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            return [EarlyStopping(make(model, data, read_valid(given["valid"], data.X.shape[1])), given["patience"])]
+            other = read_fitting(model, given["valid"], data.X.shape[1])
+            return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 
 
-def read_valid(path: Path, n_features: int) -> SvmlightData:
-    """Samples with the features of the training data."""
-    other = read_rows(path)
-    return other._replace(X=fitting(other.X, n_features, path))
+class BestPass:
+    """The model after the pass of a stream whose risk on another file is smallest."""
 
+    def __init__(self, path: Path, patience: int) -> None:
+        self._path = path
+        self._patience, self._waited, self._risk = patience, 0, math.inf
+        self.model: Any = None
 
-def risk_on(model: Any, data: SvmlightData) -> float:
-    """The risk of a fitted model on other samples."""
-    risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
-    return risk
+    def is_over(self, model: Any) -> bool:
+        """Look at the model after a pass; whether the risk has not fallen for too many passes."""
+        data = read_fitting(model, self._path, model.n_features_in_)
+        risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
+        self._waited += 1
+        if risk < self._risk:
+            self._risk, self._waited, self.model = risk, 0, deepcopy(model)
+        return self._waited >= self._patience
 
 
 def _of_numbers(model: LinearRegressor, data: SvmlightData, other: SvmlightData) -> ValidationLoss:
@@ -59,7 +68,8 @@ def _of_classes(model: LinearClassifier, data: SvmlightData, other: SvmlightData
     unknown = np.setdiff1d(truth, classes)
     if unknown.size:
         raise DataError(f"the targets of --valid must be among {classes.tolist()}; got {unknown[0]}")
-    joint, loss = model._joint_loss(), model._loss()
+    joint: Any = model._joint_loss()
+    loss = model._loss()
 
     def of_one(risk: Any, w: FloatArray) -> float:
         positive = _positive_class(risk.y, y, classes)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from undercut.cli.options import OPTIONS
+from undercut.cli.options import OPTIONS as TRAIN_OPTIONS, PATH_OPTIONS
 from undercut.errors import nearest
 
+OPTIONS = (*TRAIN_OPTIONS, *PATH_OPTIONS)
 # Parameters and the names of options alike; a parameter that an option sets goes first.
 BY_PARAMETER = {option.name: option for option in OPTIONS} | {option.sets: option for option in OPTIONS if option.sets}
 NAMES = "|".join(BY_PARAMETER)

@@ -10,6 +10,7 @@ from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.onnx_export import export_onnx
 from undercut.estimators.ranker import Ranker
 from undercut.estimators.rna_folder import RnaFolder
 from undercut.estimators.sequence_labeler import SequenceLabeler
@@ -36,5 +37,6 @@ __all__ = [
     "SequenceLabelerCV",
     "StructuredEstimator",
     "TransductiveClassifier",
+    "export_onnx",
     "lam_from_C",
 ]

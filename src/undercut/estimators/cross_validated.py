@@ -16,13 +16,13 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import StrOptions
 
-from undercut.errors import DataError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, frames_inside
 from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
-from undercut.selection.cross_validation import Fold, Scores, Search, cross_validate
+from undercut.selection.cross_validation import Fold, Scores, Search, Watch, cross_validate
 from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
-from undercut.selection.path import path_points
+from undercut.selection.path import Path, path_points, regularization_path
 from undercut.solvers import Stop
 from undercut.types import Array, FloatArray
 
@@ -100,6 +100,7 @@ class CrossValidated(CertifiedEstimator):
     extend: bool
     n_jobs: int | None
     _kind: ClassVar[type[Any]]
+    _watch: Watch | None = None  # called with every score as soon as it is known
     _own_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": ["array-like", None],
         "cv": ["cv_object"],
@@ -110,12 +111,30 @@ class CrossValidated(CertifiedEstimator):
     }
 
     @abstractmethod
+    def _given(self, *data: Any, **rest: Any) -> Given:
+        """The arguments of ``fit``, checked."""
+
+    @abstractmethod
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
         """The problems on some of the samples, and their score on others; ``model`` belongs to the fold."""
 
     @abstractmethod
     def _all(self, model: Any, given: Given) -> list[Any]:
         """The risks of all samples."""
+
+    def full_path(self, *data: Any, lams: Any = None, epsilon: float | None = None, **rest: Any) -> Path:
+        """The path of all samples, which ``fit`` would be given; several problems add up.
+
+        lams, epsilon : as in ``regularization_path``
+        """
+        given, search = self._given(*data, **rest), self._search()
+        risks = self._all(self._plain(1.0), given)
+        if lams is None and len(risks) > 1:
+            lams = self._found_grid(given, search)
+        if epsilon is not None and len(risks) > 1:
+            raise ParameterError(f"`epsilon` is for fits of one problem; this one has {len(risks)}, one per class")
+        make = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=search.stop)
+        return Path.sum([make(risk, lams, epsilon=epsilon) for risk in risks])
 
     def _select(self, given: Given, groups: Any = None) -> Self:
         """Choose lambda and fit the plain estimator with it."""
@@ -141,7 +160,7 @@ class CrossValidated(CertifiedEstimator):
     def _search(self) -> Search:
         stop = Stop(gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=self.max_seconds or np.inf)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Search(self._penalty(), solver, stop, self.n_jobs, may_skip=self.rule == "best")
+        return Search(self._penalty(), solver, stop, self.n_jobs, self.rule == "best", self._watch)
 
     def _penalty(self) -> MakeRegularizer:
         penalty = getattr(self, "penalty", "l2")

@@ -194,7 +194,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         """The Gram matrix of the training samples; refused if it exceeds memory or is not positive semidefinite."""
         if self.kernel == "precomputed":
             return DenseGram(self._placed(X))
-        self._gamma = _gamma(self.gamma, X)
+        self._gamma = gamma_of(self.gamma, X)
         check = self.kernel not in CONVEX_KERNELS
         if not self.store_gram:
             return TiledGram(self._kernel(), X, check=check)
@@ -283,7 +283,7 @@ def _check_each_class(classes: Array, codes: Array, weight: FloatArray | None) -
             raise DataError(f"every class must have a sample of positive weight; class {label!r} has none")
 
 
-def _gamma(gamma: float | str, X: Any) -> float:
+def gamma_of(gamma: float | str, X: Any) -> float:
     """The number that "scale" and "auto" stand for, as in ``SVC``."""
     if not isinstance(gamma, str):
         return float(gamma)

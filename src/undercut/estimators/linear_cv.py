@@ -86,10 +86,13 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearClassifierCV:
         """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
+        return self._select(self._given(X, y, sample_weight), groups)
+
+    def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
         self._joint_loss()
         X, y = validated(self, X, y=y, reset=True)
         encode_classes(y)
-        return self._select(Given(X, y, {"sample_weight": sample_weight}, y.size), groups)
+        return Given(X, y, {"sample_weight": sample_weight}, y.size)
 
     @override
     def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
@@ -138,11 +141,14 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearRegressorCV:
         """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
-        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
-        given = Given(X, np.asarray(y, dtype=np.float64), {"sample_weight": sample_weight}, y.size)
+        given = self._given(X, y, sample_weight)
         if isinstance(self.cv, LeaveOneOut) or (isinstance(self.cv, str) and self.cv == "loo"):
             return self._leave_one_out(given)
         return self._select(given, groups)
+
+    def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
+        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
+        return Given(X, np.asarray(y, dtype=np.float64), {"sample_weight": sample_weight}, y.size)
 
     def _leave_one_out(self, given: Given) -> LinearRegressorCV:
         """The same with every sample left out once."""

@@ -56,9 +56,12 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None) -> MultivariateClassifierCV:
         """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
+        return self._select(self._given(X, y), groups)
+
+    def _given(self, X: Any, y: Any) -> Given:
         X, y = validated(self, X, y=y, reset=True)
         self._tasks(trusted_design(X), y)  # refuses what is no measure of two classes
-        return self._select(Given(X, y, {}, y.size), groups)
+        return Given(X, y, {}, y.size)
 
     @override
     def _all(self, model: Any, given: Given) -> list[Any]:
@@ -112,10 +115,13 @@ class RankerCV(CrossValidated, Ranker):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, qid: Any = None, groups: Any = None) -> RankerCV:
         """Choose lambda, and fit all documents with it; documents with equal ``qid`` are one query."""
+        given = self._given(X, y, qid)
+        return self._select(given, given.rest["qid"] if groups is None else groups)
+
+    def _given(self, X: Any, y: Any, qid: Any) -> Given:
         check_queries(qid)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        given = Given(X, np.asarray(y, dtype=np.float64), {"qid": np.asarray(qid)}, y.size)
-        return self._select(given, given.rest["qid"] if groups is None else groups)
+        return Given(X, np.asarray(y, dtype=np.float64), {"qid": np.asarray(qid)}, y.size)
 
     @override
     def _splitter(self, given: Given) -> Any:
@@ -180,9 +186,12 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
         self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None, groups: Any = None
     ) -> SequenceLabelerCV:
         """Choose lambda, and fit all sequences with it; ``groups`` are of sequences."""
+        return self._select(self._given(X, y, sample_weight, lengths), groups)
+
+    def _given(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> Given:
         sequences = self._sequences(X, lengths, fit=True)
         rest = {"sample_weight": sample_weight, "lengths": lengths}
-        return self._select(Given(X, y, rest, sequences.lengths.size, sequences), groups)
+        return Given(X, y, rest, sequences.lengths.size, sequences)
 
     @override
     def _split_target(self, given: Given) -> Any:

@@ -5,6 +5,7 @@ from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
+from undercut.io.tables import TableColumns, TableData, load_table
 from undercut.io.trace_file import TraceFile
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "OcrWords",
     "RnaData",
     "SvmlightData",
+    "TableColumns",
+    "TableData",
     "TraceFile",
     "as_conll",
     "iter_svmlight",
@@ -20,5 +23,6 @@ __all__ = [
     "load_ocr",
     "load_rna",
     "load_svmlight",
+    "load_table",
     "save_model",
 ]

@@ -12,7 +12,7 @@ at two lambdas prove one for every lambda between them, their chord, and every c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,6 +103,25 @@ class Path:
         known = np.append(self.lower_bounds, self.floor)  # at lambda 0 the optimum is at least that of R
         bound = float(np.interp(lam, np.append(self.lams, 0.0)[::-1], known[::-1]))
         return Nearest(at, self.coefficients[at], float(lines[at]), bound)
+
+    @classmethod
+    def sum(cls, paths: list[Path]) -> Path:
+        """Several problems at the same lambdas as one: objectives and bounds add up, coefficients stand side by side.
+
+        >>> from undercut import Hinge, LinearRisk
+        >>> path = regularization_path(LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge()), [1.0, 0.5])
+        >>> Path.sum([path, path]).coefficients.shape
+        (2, 4)
+        """
+        first, *rest = paths
+        if not rest:
+            return first
+        names = ("objectives", "lower_bounds", "risks", "n_nonzero", "n_evaluations", "seconds")
+        sums = {name: np.sum([getattr(path, name) for path in paths], axis=0) for name in names}
+        coefficients = np.hstack([path.coefficients for path in paths])
+        results = tuple(result for path in paths for result in path.results)
+        floor = sum(path.floor for path in paths)
+        return replace(first, coefficients=coefficients, results=results, floor=floor, **sums)
 
     @classmethod
     def of(cls, points: list[Point], floor: float) -> Path:
