@@ -36,7 +36,7 @@ from undercut.risks.structured.folding.grammar import cleaned
 from undercut.solvers import CachedCuttingPlane
 from undercut.threads import one_thread
 
-LAMBDAS = {"crf": (0.3, 0.1), "margin": (3e-2, 1e-2)}
+LAMBDAS = {"crf": (0.1, 0.03, 0.3), "margin": (1e-2, 3e-3, 3e-2)}
 GAMMAS = (1.5, 3.0, 6.0)
 FIGURE_LAMBDAS = (1e-1, 1e-2, 1e-3, 1e-4)
 HELD_OUT = ("ASE", "SRP", "TMR")  # RNase P, signal recognition particle, transfer-messenger RNA

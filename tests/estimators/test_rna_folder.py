@@ -166,14 +166,3 @@ def test_scores_count_pairs():
     assert mean.sensitivity == pytest.approx(0.875)
     with pytest.raises(DataError, match="the same length; got 12 and 6"):
         pair_scores([truth], [empty])
-
-
-def test_kinds_of_parameters_that_matter_little_are_penalized_more():
-    folder = RnaFolder(lam=0.01).fit(X, Y)
-    assert np.log(folder.scale_).mean() == pytest.approx(0.0, abs=1e-9)
-    scale = dict(zip(folder.parameter_names, folder.scale_, strict=True))
-    assert scale["dangle_left_AUA"] == scale["dangle_left_GCU"]
-    assert scale["internal_1x1_nucleotides_AC"] > scale["base_pair_CG"] == scale["multi_base"]
-    penalty = 0.5 * 0.01 * float((folder.scale_ * folder.coef_) @ (folder.scale_ * folder.coef_))
-    assert penalty < folder.objective_
-    assert np.array_equal(RnaFolder(lam=0.01, penalty="l2").fit(X, Y).scale_, np.ones(336))

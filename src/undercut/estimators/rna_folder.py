@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
@@ -14,23 +13,18 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from undercut.contracts import Risk, Solver
+from undercut.contracts import Solver
 from undercut.errors import DataError
-from undercut.estimators.certified import NAMELESS, Minimizer
 from undercut.estimators.structured_estimator import StructuredEstimator
 from undercut.io.dot_bracket import dot_bracket, partners
 from undercut.io.rna import RnaData
 from undercut.measures.base_pairs import pair_scores
-from undercut.regularizers import L2
 from undercut.risks import FoldingModel
-from undercut.risks.structured.folding.features import groups
 from undercut.risks.structured.folding.grammar import check_structure, cleaned
 from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
 LETTERS = frozenset("ACGU")
-FIRST_GAP = 5.0  # times the gap of the fit: how accurate the one is that tells the sizes of weights
-LEAST_SIZE = 0.05  # of a kind of parameters, relative to the largest
 
 
 class RnaFolder(StructuredEstimator):
@@ -45,10 +39,6 @@ class RnaFolder(StructuredEstimator):
         Conditional random field, or large margin.
     lam : float
         Lambda, beside the mean loss of a sequence.
-    penalty : "grouped" or "l2"
-        "grouped" is ``lam/2 sum_j (s_j w_j)^2`` with one ``s`` for each kind of parameter, such as dangles: in inverse
-        proportion to the size of their weights in a first, less accurate fit with "l2", the geometric mean of all
-        ``s_j`` being 1.  Kinds that matter little are penalized more.
     delta : "missed", "pairs" or "hamming"
         What the margin of a wrong structure is: the share of true pairs that it misses (Do, Le, Foo 2009); missed and
         false pairs, divided by the number of true ones; or the share of positions with a wrong partner.
@@ -66,7 +56,6 @@ class RnaFolder(StructuredEstimator):
     Attributes
     ----------
     coef_ : array of shape (336,); ``parameter_names`` tells what they are
-    scale_ : array of shape (336,); the ``s_j`` of the penalty
     left_out_ : dict
         How many letters other than A, C, G, U and how many pairs of each kind the fit left out; a warning tells it too.
     objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
@@ -80,12 +69,10 @@ class RnaFolder(StructuredEstimator):
     """
 
     left_out_: dict[str, int]
-    scale_: FloatArray
-    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "scale_", "left_out_")
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "left_out_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in StructuredEstimator._parameter_constraints.items() if name != "model"},
         "delta": [StrOptions({"missed", "pairs", "hamming"})],
-        "penalty": [StrOptions({"grouped", "l2"})],
         "decode": [StrOptions({"viterbi", "mea"})],
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "outside": [StrOptions({"drop", "refuse"})],
@@ -97,7 +84,6 @@ class RnaFolder(StructuredEstimator):
         loss: Literal["crf", "margin"] = "crf",
         lam: float = 0.1,
         *,
-        penalty: Literal["grouped", "l2"] = "grouped",
         delta: Literal["missed", "pairs", "hamming"] = "missed",
         decode: Literal["mea", "viterbi"] = "mea",
         gamma: float = 6.0,
@@ -117,16 +103,6 @@ class RnaFolder(StructuredEstimator):
 
     def _model(self) -> FoldingModel:
         return FoldingModel(self.delta)
-
-    def _penalty(self, minimizer: Minimizer, risk: Risk, w0: FloatArray | None) -> L2:
-        self.scale_ = np.ones(risk.n_params)
-        if self.penalty == "grouped":
-            stop = minimizer.stop
-            minimizer.stop = replace(stop, gap_rel=FIRST_GAP * stop.gap_rel)
-            first = minimizer(risk, L2(self.lam), w0, problem=NAMELESS.start_of())
-            minimizer.stop = stop
-            self.scale_ = group_scale(first.w)
-        return L2(self.lam, weights=self.scale_)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -196,16 +172,6 @@ class RnaFolder(StructuredEstimator):
         sequences, truths = self._examples(X, y)
         Y = [partners(truth, drop_pseudoknots=True) for truth in truths]
         return pair_scores(Y, self._partners(sequences)).f
-
-
-def group_scale(w: FloatArray) -> FloatArray:
-    """The scale of the penalty of each parameter, by the root mean square of the weights of its kind."""
-    kinds = groups()
-    size = np.sqrt(np.bincount(kinds, w**2) / np.bincount(kinds))
-    if not size.any():
-        return np.ones(w.size)
-    scale = 1.0 / np.maximum(size, LEAST_SIZE * size.max())[kinds]
-    return scale / np.exp(np.log(scale).mean())
 
 
 _NO_DOTS = str.maketrans("", "", ".-_:,~")

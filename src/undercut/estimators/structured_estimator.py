@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from undercut.contracts import MarginalModel, PredictingModel, Risk, Solver
 from undercut.errors import CapabilityError
-from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.certified import CertifiedEstimator
 from undercut.io.model_file import ModelState
 from undercut.regularizers import L2
 from undercut.risks import LikelihoodRisk, StructuredRisk
@@ -111,14 +111,9 @@ class StructuredEstimator(CertifiedEstimator):
     def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> Self:
         risk = self._risk(X, Y, sample_weight)
         minimizer = self._minimizer()
-        w0 = self._start(risk.n_params)
-        reg = self._penalty(minimizer, risk, w0)
-        result = minimizer(risk, reg, w0)
+        result = minimizer(risk, L2(self.lam), self._start(risk.n_params))
         self.coef_, self.n_features_in_ = result.w, risk.n_params
         return self._conclude(minimizer, [result])
-
-    def _penalty(self, minimizer: Minimizer, risk: Risk, w0: FloatArray | None) -> L2:
-        return L2(self.lam)
 
     def _risk(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> Risk:
         if self.loss == "crf":

@@ -20,7 +20,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -69,18 +68,6 @@ def matrix() -> sp.csr_matrix:
     cells = [(int(getattr(number, part)[where]), at[name]) for part, where, each in _entries() for name in each]
     rows, columns = np.array(cells).T
     return sp.csr_matrix((np.ones(len(cells)), (rows, columns)), shape=(SIZE, len(at)))
-
-
-KIND = re.compile(r"_(at_least_\d+|[ACGU]+|\d_\d)$")  # what a name says beside the kind of its parameter
-EVERYWHERE = ("base_pair", "helix_closing", "multi", "external")  # counted in every structure
-
-
-@cache
-def groups() -> Array:
-    """The number of the group of each parameter: one per kind, and one for all that count in every structure."""
-    kinds = [KIND.sub("", name) for name in names()]
-    kinds = ["everywhere" if kind.startswith(EVERYWHERE) else kind for kind in kinds]
-    return np.unique(kinds, return_inverse=True)[1]
 
 
 @cache
