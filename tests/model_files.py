@@ -1,6 +1,8 @@
 """Model files that lie."""
 
+import hashlib
 import json
+import re
 import struct
 
 
@@ -10,13 +12,24 @@ def entry(stored, name):
     return next(item for item in items if item[0] == name)
 
 
-def edit(path, change):
-    """Rewrite the JSON header of a model file."""
-    raw = path.read_bytes()
+def edited(raw, change):
+    """The bytes of a model file with another JSON header, under a checksum that fits."""
     (size,) = struct.unpack("<Q", raw[:8])
     outer = json.loads(raw[8 : 8 + size])
     header = json.loads(outer["__metadata__"]["undercut"])
     change(header)
     outer["__metadata__"]["undercut"] = json.dumps(header)
-    text = json.dumps(outer).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + size :])
+    text = json.dumps(outer, separators=(",", ":")).encode()
+    return resealed(struct.pack("<Q", len(text)) + text + raw[8 + size :])
+
+
+def resealed(raw):
+    """The bytes of a model file with the checksum that they should have."""
+    found = re.search(rb'checksum\\": \\"(.{64})', raw)
+    parts = raw[: found.start(1)], raw[found.end(1) :]
+    return hashlib.sha256((b"0" * 64).join(parts)).hexdigest().encode().join(parts)
+
+
+def edit(path, change):
+    """Rewrite the JSON header of a model file."""
+    path.write_bytes(edited(path.read_bytes(), change))

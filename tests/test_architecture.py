@@ -14,10 +14,12 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
-    "rich": ["callbacks", "cli"],
+    "rich": ["callbacks", "display", "cli"],
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],
+    "polars": ["io.frames", "io.tables"],
+    "onnx": ["estimators.onnx_export"],
     "piqp": ["solvers.bundle.master"],
     "threadpoolctl": ["threads"],
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+import math
+from itertools import combinations, permutations, product
 
 import cvxpy as cp
 import numpy as np
@@ -14,10 +15,13 @@ from sklearn import metrics
 from undercut import L2, Hinge, LinearRisk, MultivariateRisk, Status, Stop, minimize
 from undercut.errors import CapabilityError, DataError, NonfiniteError, ParameterError
 from undercut.measures import (
+    AveragePrecision,
     BalancedError,
     BreakEven,
     ContingencyMeasure,
     FBeta,
+    Matthews,
+    PartialRocArea,
     PrecisionAt,
     RecallAt,
     RocArea,
@@ -46,12 +50,14 @@ THRESHOLD = {
     "f0.3": FBeta(0.3),
     "f5": FBeta(5.0),
     "balanced_error": BalancedError(),
+    "mcc": Matthews(),
     "error_rate": ContingencyMeasure(error_rate),
     "exactly_right": ContingencyMeasure(exactly_right),
     "free_up_to_two": ContingencyMeasure(free_up_to_two),
 }
 TOP = {"precision@1": PrecisionAt(1), "precision@3": PrecisionAt(3), "recall@2": RecallAt(2), "prbep": BreakEven()}
-MEASURES = THRESHOLD | TOP | {"roc_auc": RocArea()}
+PAIRS = {"roc_auc": RocArea(), "roc_auc@0.5": PartialRocArea(0.5), "average_precision": AveragePrecision()}
+MEASURES = THRESHOLD | TOP | PAIRS
 measures = pytest.mark.parametrize("name", MEASURES)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 
@@ -70,6 +76,9 @@ def loss_by_formula(measure, tp, fp, fn, tn):
         return 1.0 - ((1 + weight) * precision * recall / (weight * precision + recall) if tp else 0.0)
     if isinstance(measure, BalancedError):
         return (fn / (fn + tp) + fp / (fp + tn)) / 2
+    if isinstance(measure, Matthews):
+        spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+        return 1.0 - ((tp * tn - fp * fn) / spread if spread else 0.0)
     return float(measure.fun(tp, fp, fn, tn))
 
 
@@ -112,7 +121,37 @@ def pair_planes(y):
     return planes
 
 
+def partial_planes(y, most):
+    """Every set of pairs with the negatives of a share, those of all such shares together."""
+    negatives = np.flatnonzero(y < 0)
+    planes = []
+    for chosen in combinations(negatives, math.ceil(most * negatives.size)):
+        rows = np.union1d(np.flatnonzero(y > 0), chosen)
+        for loss, slopes in pair_planes(y[rows]):
+            planes.append((loss, np.zeros(y.size)))
+            planes[-1][1][rows] = slopes
+    return planes
+
+
+def ranking_planes(y):
+    """``(1 - average precision, slopes of the inverted pairs)`` of every ranking."""
+    positives, negatives = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    planes = []
+    for order in permutations(range(y.size)):
+        place = np.argsort(order)
+        ranks = np.sort(place[positives]) + 1.0
+        slopes = np.zeros(y.size)
+        for i, j in product(positives, negatives):
+            slopes[[i, j]] += np.array([-1.0, 1.0]) * (place[j] < place[i]) / (positives.size * negatives.size)
+        planes.append((1.0 - np.mean(np.arange(1.0, ranks.size + 1.0) / ranks), slopes))
+    return planes
+
+
 def planes_of(measure, y):
+    if isinstance(measure, PartialRocArea):
+        return partial_planes(y, measure.most)
+    if isinstance(measure, AveragePrecision):
+        return ranking_planes(y)
     if isinstance(measure, RocArea):
         return pair_planes(y)
     return (
@@ -138,6 +177,7 @@ def is_defined(measure, y):
     try:
         measure.check(int(np.sum(y > 0)), int(np.sum(y < 0)))
         assume(not isinstance(measure, RocArea) or np.sum(y > 0) * np.sum(y < 0) <= 9)  # 2^9 sets of pairs
+        assume(not isinstance(measure, AveragePrecision) or y.size <= 6)  # 720 rankings
     except DataError:
         return False
     return True

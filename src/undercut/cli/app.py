@@ -143,6 +143,22 @@ def info(
 
 
 @app.command()
+def export(
+    model: ModelFile,
+    output: Annotated[Path, typer.Argument(help="The ONNX file to write; - is standard output")],
+    dtype: Annotated[
+        str, typer.Option(help="float32 or float64: of the input, the numbers inside and the outputs")
+    ] = "float32",
+) -> None:
+    """Write a linear or kernel MODEL as an ONNX graph, for runtimes without Python."""
+    from undercut.cli.export import write_graph
+    from undercut.cli.standard import input_file, output_file
+
+    with input_file(model) as of, output_file(output) as file:
+        write_graph(of, file, dtype)
+
+
+@app.command()
 def trace(
     files: Annotated[list[Path], typer.Argument(help="Traces written by undercut train --trace; - is standard input")],
     plot: Annotated[Path | None, typer.Option(help="Save a convergence plot here (.png, .pdf, .svg)")] = None,

@@ -14,8 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.cli.standard import note
+from undercut.cli.tables import check_no_table, later_table
 from undercut.display import Display, Part
 from undercut.errors import DataError
+from undercut.io.frames import is_table
 from undercut.io.reading import open_decompressed, watch_reading
 from undercut.io.svmlight import SvmlightData, load_svmlight
 from undercut.types import FloatArray
@@ -41,6 +43,22 @@ def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = Tru
     with reading(path):
         has_labels = labelled or not _begins_with_a_feature(path)
         return load_svmlight(path, n_features=n_features, labelled=has_labels)
+
+
+def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:
+    """The rows of a file for a model that was trained on one of the same kind."""
+    if is_table(path):
+        return later_table(model, path, strict=strict, labelled=labelled)
+    check_no_table(model, path)
+    return read_rows(path, labelled=labelled)
+
+
+def read_fitting(
+    model: Any, path: Path, n_features: int, *, strict: bool = False, labelled: bool = True
+) -> SvmlightData:
+    """The rows of a file with the features of a model, or of the data that it is to be fitted to."""
+    data = read_like(model, path, strict=strict, labelled=labelled)
+    return data if is_table(path) else data._replace(X=fitting(data.X, n_features, path, strict=strict))
 
 
 def _begins_with_a_feature(path: Path) -> bool:

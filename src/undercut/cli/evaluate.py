@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from undercut.cli.data import fitting, read_rows
+from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
 from undercut.cli.report import Row, certificate_rows, print_report
@@ -81,8 +82,11 @@ def score_rows(fitted: Any, file: Path, folds: str | None = None, *, strict: boo
 
 def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:
     Given.read({"folds": folds}).check_file(ROWS)
-    data = read_rows(file, labelled=labelled)
-    return data._replace(X=fitting(data.X, fitted.n_features_in_, file, strict=strict))
+    if labelled and isinstance(fitted, Pipeline):
+        raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
+    if not hasattr(fitted, "n_features_in_"):
+        raise DataError("the model is a pipeline that takes no rows of numbers: use it in Python, with load_model")
+    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled)
 
 
 def _write(lines: str, output: Path | None) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
 
 from undercut.callbacks import describe
 from undercut.cli.report import Row, certificate_rows, print_report
 from undercut.cli.words import BY_PARAMETER
 from undercut.errors import CheckpointError, ModelFileError
+from undercut.estimators import inputs
 from undercut.io import load_model
 from undercut.io.checkpoint import read_header
 from undercut.trace import Progress
@@ -23,7 +25,7 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model or a checkpoint."""
     try:
-        rows = info_rows(load_model(path), top)
+        rows = model_rows(load_model(path), top)
     except ModelFileError:
         try:
             rows = checkpoint_rows(read_header(path))
@@ -46,6 +48,14 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     problem = next(iter(runs.values()))["problem"] if runs else {}
     scalars = {key: value for key, value in problem.items() if key.count(".") < 2 and not value.startswith("array")}
     return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
+
+
+def model_rows(model: Any, top: int) -> list[Row]:
+    """The rows of a model; of a pipeline its steps, and the rows of the last."""
+    if not isinstance(model, Pipeline):
+        return info_rows(model, top)
+    steps = [type(step).__name__ for step in model]
+    return [Row("pipeline", steps, ", ".join(steps)), *info_rows(model[-1], top)]
 
 
 def info_rows(model: Any, top: int = 10) -> list[Row]:
@@ -114,9 +124,5 @@ def _largest(row: FloatArray, top: int) -> Array:
 
 def feature_names(model: Any) -> Any:
     """A function from the place of a feature to its name: of a column, of a template, or its index in a file."""
-    if hasattr(model, "feature_names_in_"):
-        return lambda at: str(model.feature_names_in_[at])
-    if getattr(model, "features", None) is not None:
-        names = model.features_.names()
-        return lambda at: names[at]
-    return lambda at: str(at + 1)
+    names = inputs.feature_names(model)
+    return (lambda at: str(at + 1)) if names is None else names.__getitem__

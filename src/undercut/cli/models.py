@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import has_fit_parameter
 
-from undercut.cli.data import as_wide, read_rows, read_weights
+from undercut.cli.data import as_wide, read_like, read_weights
 from undercut.cli.given import Given
 from undercut.cli.options import named
 from undercut.cli.report import labels
@@ -180,7 +180,10 @@ def _summed_weight(model: Any, y: Array, qid: Array | None, weight: FloatArray |
 def required_queries(qid: Array | None) -> Array:
     """The queries of a file for ranking."""
     if qid is None:
-        raise DataError("a ranking needs queries: write qid:1 behind the target of each row; the file has no qid")
+        raise DataError(
+            "a ranking needs queries: write qid:1 behind the target of each row, or name the column of a table with "
+            "--group; the file has no qid"
+        )
     return qid
 
 
@@ -188,14 +191,14 @@ def _fit_transductive(
     model: TransductiveClassifier, X: sp.csr_matrix, y: Array, unlabelled: Path, weight: FloatArray | None
 ) -> None:
     """Fit with the samples of another file below those that have labels; -1 is a label like any other here."""
-    more = read_rows(unlabelled).X
+    more = read_like(model, unlabelled, labelled=False).X
     width = max(X.shape[1], more.shape[1])
     classes, codes = np.unique(y, return_inverse=True)
     target = np.concatenate([codes, np.full(more.shape[0], -1)])
     if hasattr(model, "classes_"):  # a start, in the labels of the file
         model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
     try:
-        rows = sp.vstack([as_wide(X, width), as_wide(more, width)], format="csr")
+        rows = sp.vstack([as_wide(sp.csr_matrix(part), width) for part in (X, more)], format="csr")
         model.fit(rows, target, None if weight is None else np.concatenate([weight, np.ones(more.shape[0])]))
     finally:  # a fit that Ctrl-C ended is kept too
         if hasattr(model, "transduction_"):

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.option import Option
-from undercut.cli.readers import balance, class_weight, number_or_word, numbers, numbers_or_words
+from undercut.cli.readers import balance, class_weight, names, number_or_word, numbers, numbers_or_words
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
-CHOICE = "Choice"
+TABLES, CHOICE = "CSV, TSV and Parquet files", "Choice"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
@@ -25,6 +25,13 @@ OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences", choices=("sequence",)),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files="SVMlight files", online=True),
+    Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
+    Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
+    Option("ignore", DATA, "Columns of a table to leave out, such as id,name", files=TABLES, reads=names, online=True),
+    Option("categorical", DATA, "Columns of numbers that are categories, such as zip", files=TABLES, reads=names,
+           online=True),
+    Option("impute", DATA, "Fill in missing values of a table: the mean, or the most frequent category", type=bool,
+           flags=("--impute",), files=TABLES, online=True),
     Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
            excludes=("measure", "nu", "kernel", "task")),
     Option("weights", DATA, "A file with the weight of each sample, one per line", type=Path, online=True),

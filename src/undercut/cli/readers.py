@@ -18,6 +18,15 @@ def number_or_word(text: str) -> float | str:
     return text
 
 
+def names(text: str) -> list[str]:
+    """Names separated by commas.
+
+    >>> names("id, first name")
+    ['id', 'first name']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def balance(text: str) -> float | str | None:
     """What ``--balance`` says.
 

@@ -25,7 +25,9 @@ def console() -> Console:
 
 
 def labels(y: FloatArray) -> Array:
-    """Class labels of a file: integers where all of them are."""
+    """Class labels of a file: texts, or integers where all of them are."""
+    if y.dtype.kind == "U":
+        return y
     whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
 

@@ -18,15 +18,19 @@ from undercut.cli.options import OPTIONS, named
 from undercut.cli.record import record
 from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
+from undercut.cli.sequences import ROWS
 from undercut.cli.standard import STANDARD, write_model
 from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
+from undercut.cli.tables import check_no_table, table_chunks, training_table
 from undercut.display import Display, Part
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, lam_from_C
 from undercut.estimators.targets import positive_codes
 from undercut.interrupts import EXIT_CODE, graceful, requested
 from undercut.io import iter_svmlight, load_model
+from undercut.io.frames import is_table, read_frame
 from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.svmlight import SvmlightData
 from undercut.io.trace_file import TraceFile
 from undercut.trace import Progress, row_as_json
 from undercut.types import Array, FloatArray
@@ -75,6 +79,12 @@ class _Stream:
         self.share: float | None = None  # of the file that is read
         self._began = time.perf_counter() - seconds
         self._checkpoint = StreamCheckpoint(given["checkpoint"] or given["resume"], given["every"], file)
+        self.table: SvmlightData | None = None
+        if is_table(file):
+            self.table, model.table_ = training_table(file, given)
+        else:
+            given.check_file(ROWS)
+            check_no_table(model, file)
 
     def run(self) -> None:
         """Learn with a trace and checkpoints."""
@@ -92,7 +102,7 @@ class _Stream:
     def learn(self, tell: Callable[[Progress], None]) -> None:
         """Learn from every chunk of every pass, and save the model after each pass; ends early after a signal."""
         given, model = self.given, self.model
-        options = {"classes": _parse_classes(given["classes"])} if self.classifies and "classes" in given else {}
+        options = self._classes()
         n_passes = given["passes"]
         weights = None if given["weights"] is None else read_weights(given["weights"], _n_samples(self.file))
         with Display() as display, watch_reading(self._read):
@@ -128,6 +138,12 @@ class _Stream:
             solver=str(self.model.solver),
         )  # fmt: skip
 
+    def _classes(self) -> dict[str, Any]:
+        """The labels that ``--classes`` names; those of a table are known before the first chunk."""
+        if self.classifies and "classes" in self.given:
+            return {"classes": _parse_classes(self.given["classes"])}
+        return {"classes": np.unique(labels(self.table.y))} if self.classifies and self.table is not None else {}
+
     def save(self) -> None:
         """Write the model, with the record of its training."""
         record(self.model, self.file, self.given, samples=self.model.n_samples_seen_, progressive_loss=self.mean_loss)
@@ -149,12 +165,16 @@ class _Stream:
 
     def _chunks(self, skip: int) -> Iterator[tuple[Any, FloatArray]]:
         """The chunks of the file without the first ``skip`` samples, which an interrupted pass has learned from."""
-        for X, y, _ in iter_svmlight(
-            self.file, chunk_rows=self.given["chunk_rows"], n_features=self.given["n_features"]
-        ):
+        for X, y, _ in self._source():
             if skip < y.size:
                 yield self.model.widened(X[skip:]), y[skip:]
             skip = max(0, skip - y.size)
+
+    def _source(self) -> Iterator[SvmlightData]:
+        given = self.given
+        if self.table is not None:
+            return table_chunks(self.table, given["chunk_rows"])
+        return iter_svmlight(self.file, chunk_rows=given["chunk_rows"], n_features=given["n_features"])
 
     def _count(self, X: Any, y: Array) -> None:
         """Add the losses of a chunk, in the mean over the classes; a model that knows nothing yet scores zero."""
@@ -183,6 +203,8 @@ def _n_samples(file: Path) -> int:
         raise ParameterError(
             "--C and --weights need a file that can be read twice; got -: use --lambda, or name a file"
         )
+    if is_table(file):
+        return read_frame(file).height
     with open_decompressed(os.fsdecode(file)) as stream:
         return sum(1 for line in stream if line.split(b"#")[0].strip())
 

@@ -19,14 +19,16 @@ from undercut.cli.models import build, fit
 from undercut.cli.record import record
 from undercut.cli.recorders import recorders
 from undercut.cli.report import Row, fit_rows, print_report
-from undercut.cli.sequences import read_sequences, templates
+from undercut.cli.sequences import ROWS, read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
+from undercut.cli.tables import check_no_table, training_table
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
 from undercut.io.checkpoint import check_writable
+from undercut.io.frames import is_table
 from undercut.trace import Result, Status
 
 
@@ -77,9 +79,15 @@ class Fitted(NamedTuple):
 
 
 def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
-    """A model of the rows of an SVMlight file."""
+    """A model of the rows of an SVMlight file or of a table."""
     model = _estimator(name, given)
-    data = read_rows(file, n_features=given["n_features"])
+    if is_table(file):
+        data, model.table_ = training_table(file, given)
+    else:
+        given.check_file(ROWS)
+        if "start" in given:
+            check_no_table(load_model(given["start"]), file)
+        data = read_rows(file, n_features=given["n_features"])
     fitting = partial(fit, model, data, given)
     return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import fitting, read_rows
+from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
@@ -31,14 +30,9 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            return [EarlyStopping(make(model, data, read_valid(given["valid"], data.X.shape[1])), given["patience"])]
+            other = read_fitting(model, given["valid"], data.X.shape[1])
+            return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
-
-
-def read_valid(path: Path, n_features: int) -> SvmlightData:
-    """Samples with the features of the training data."""
-    other = read_rows(path)
-    return other._replace(X=fitting(other.X, n_features, path))
 
 
 def risk_on(model: Any, data: SvmlightData) -> float:

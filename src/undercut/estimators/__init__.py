@@ -10,6 +10,7 @@ from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.novelty_detector import NoveltyDetector
 from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
+from undercut.estimators.onnx_export import export_onnx
 from undercut.estimators.ranker import Ranker
 from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.structured_cv import MultivariateClassifierCV, RankerCV, SequenceLabelerCV
@@ -32,5 +33,6 @@ __all__ = [
     "SequenceLabeler",
     "SequenceLabelerCV",
     "TransductiveClassifier",
+    "export_onnx",
     "lam_from_C",
 ]

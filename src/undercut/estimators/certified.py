@@ -31,7 +31,8 @@ from undercut.types import FloatArray
 
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
-INPUTS = ("n_features_in_", "feature_names_in_", "training_")  # the last is what the command line knows of a fit
+INPUTS = ("n_features_in_", "feature_names_in_")
+RECORDS = ("table_", "training_")  # what the command line knows of a fit: the columns of its file, and the rest
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
@@ -195,7 +196,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """Parameters and fit for a model file; ``ModelFileError`` names the parameter that cannot be stored."""
         if not hasattr(self, "n_features_in_"):
             raise ModelFileError(f"only a fitted estimator can be saved: call fit first; got {self}")
-        known = (*CERTIFICATE, *INPUTS, *self._fitted)
+        known = (*CERTIFICATE, *INPUTS, *RECORDS, *self._fitted)
         arrays: dict[str, Any] = {}
         given = {name: value for name, value in self.get_params(deep=False).items() if name not in TRANSIENT}
         params = {name: encode(value, name, arrays) for name, value in given.items()}
@@ -208,14 +209,16 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         model = cls(**{name: decode(value, state.arrays) for name, value in state.params.items()})
         model._validate_params()
         for name, value in state.fitted.items():
-            if name not in (*CERTIFICATE, *INPUTS, *cls._fitted):
+            if name not in (*CERTIFICATE, *INPUTS, *RECORDS, *cls._fitted):
                 raise ValueError(f"a {cls.__name__} has no attribute {name!r}")
             setattr(model, name, decode(value, state.arrays))
         model.n_features_in_ = int(model.n_features_in_)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
+        if hasattr(model, "table_"):
+            model.table_.check(model.n_features_in_)
         if not isinstance(getattr(model, "training_", {}), dict):
-            raise ValueError("the record of the training is not a table")
+            raise ValueError("the record of the training is not a dict")
         model._check_certificate()
         if not all(
             np.isfinite(array).all() for name, array in state.arrays.items() if name.split(".")[0] not in state.params

@@ -27,3 +27,17 @@ def checked_weight(sample_weight: Any, X: Any) -> FloatArray:
 def optional_weight(sample_weight: Any, X: Any) -> FloatArray | None:
     """The same, with ``None`` left as it is."""
     return None if sample_weight is None else checked_weight(sample_weight, X)
+
+
+def feature_names(model: Any) -> list[str] | None:
+    """The names of a fitted model's features: of the columns, categories and templates that they were made of.
+
+    >>> from undercut import LinearClassifier
+    >>> feature_names(LinearClassifier().fit([[0.0], [1.0]], [0, 1])) is None
+    True
+    """
+    if hasattr(model, "table_"):
+        return list(model.table_.feature_names())
+    if hasattr(model, "feature_names_in_"):
+        return [str(name) for name in model.feature_names_in_]
+    return list(model.features_.names()) if hasattr(model, "features_") else None

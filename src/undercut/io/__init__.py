@@ -4,12 +4,15 @@ from undercut.io.conll import ConllData, as_conll, load_conll
 from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
+from undercut.io.tables import TableColumns, TableData, load_table
 from undercut.io.trace_file import TraceFile
 
 __all__ = [
     "ConllData",
     "OcrWords",
     "SvmlightData",
+    "TableColumns",
+    "TableData",
     "TraceFile",
     "as_conll",
     "iter_svmlight",
@@ -17,5 +20,6 @@ __all__ = [
     "load_model",
     "load_ocr",
     "load_svmlight",
+    "load_table",
     "save_model",
 ]

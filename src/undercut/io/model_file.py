@@ -1,29 +1,28 @@
 """Model files: a JSON header and raw arrays (the safetensors format), so that loading one never runs code from it.
 
 The header holds the format's version, the class of the estimator, its parameters and its fitted attributes; how these
-are written is up to the estimator (``state`` and ``from_state``).
+are written is up to the estimators (``undercut.estimators.saving``).
+
+| version | since | |
+|---|---|---|
+| 1 | 0.1 | one layout per estimator |
+| 2 | | parameters and fitted attributes, tagged |
+| 3 | | a checksum, packed arrays, pipelines |
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-
 from undercut.errors import ModelFileError
+from undercut.io.container import DAMAGE, FilePath, opened, sealed, write_whole
 from undercut.io.model_file_v1 import from_version_1
+from undercut.io.packing import packed, unpacked
 from undercut.types import Array
 
-VERSION = 2
-DAMAGE = (
-    SafetensorError, AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError, RecursionError,
-)  # fmt: skip
+VERSION = 3
 
 
 class ModelState(NamedTuple):
@@ -45,8 +44,11 @@ class Savable(Protocol):
         """The estimator that ``state`` described; ``ValueError`` if its parts do not fit together."""
 
 
-def save_model(model: Savable, path: str | Path) -> None:
+def save_model(model: Any, path: FilePath) -> None:
     """Write a fitted estimator; an older file at ``path`` is replaced only once the new one is complete.
+
+    ``model`` is an estimator of this library, or a scikit-learn ``Pipeline`` of one after scikit-learn's scalers,
+    encoders, vectorizers and so on; ``ModelFileError`` names what cannot be saved.
 
     >>> import tempfile
     >>> import numpy as np
@@ -57,49 +59,36 @@ def save_model(model: Savable, path: str | Path) -> None:
     ...     load_model(f"{folder}/model.uc").predict(X)
     array([0, 1])
     """
-    name = type(model).__name__
-    if _estimators().get(name) is not type(model):
-        raise ModelFileError(
-            f"only estimators of undercut can be saved; got a {name}: save the last step of a pipeline, or use the "
-            "base class in place of a subclass"
-        )
-    state = model.state()
+    name, state = _saving().state_of(model)
+    records, arrays = packed(state.arrays)
     header = {"version": VERSION, "estimator": name, "params": state.params, "fitted": state.fitted}
-    _write(save(state.arrays, metadata={"undercut": json.dumps(header)}), path)
+    write_whole(sealed(header | {"packed": records}, arrays), path)
 
 
-def load_model(path: str | Path) -> Any:
-    """Read an estimator that ``save_model`` wrote; ``ModelFileError`` for anything else."""
+def load_model(path: FilePath) -> Any:
+    """Read what ``save_model`` wrote; ``ModelFileError`` for anything else, also for a file that was damaged."""
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"no such model file: {path}")
+        raise FileNotFoundError(f"no such model file: {os.fsdecode(path)}")
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["undercut"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+        header, arrays = opened(path)
         if header["version"] == 1:
             header, arrays = from_version_1(header, arrays)
-        elif header["version"] != VERSION:
-            raise ValueError(f"format version {header['version']!r} is unknown; this undercut reads 1 to {VERSION}")
-        kind = _estimators()[header["estimator"]]
-        return kind.from_state(ModelState(header["params"], header["fitted"], arrays))
+        elif header["version"] == VERSION and "checksum" in header:
+            arrays = unpacked(header["packed"], arrays)
+        elif header["version"] != 2:
+            raise ValueError(_unreadable(header))
+        return _saving().restored(header["estimator"], ModelState(header["params"], header["fitted"], arrays))
     except DAMAGE as error:
-        raise ModelFileError(f"{path} is not a model file of undercut, or is damaged: {error}") from error
+        name = os.fsdecode(path)
+        raise ModelFileError(f"{name} is not a model file of undercut, or is damaged: {error}") from error
 
 
-def _estimators() -> dict[str, type[Savable]]:
-    """The public classes that can be saved, by name; found at run time, because they import this module."""
-    room = importlib.import_module("undercut.estimators")
-    public = {name: getattr(room, name) for name in room.__all__}
-    return {name: kind for name, kind in public.items() if hasattr(kind, "from_state")}
+def _unreadable(header: dict[str, Any]) -> str:
+    if header["version"] == VERSION:
+        return "its checksum is missing"
+    return f"format version {header['version']!r} is unknown; this undercut reads 1 to {VERSION}"
 
 
-def _write(content: bytes, path: str | Path) -> None:
-    """Write a file in one piece, with the permissions of any new file."""
-    partial = Path(f"{path}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise OSError(f"cannot write the model to {path}: {error}") from error
+def _saving() -> Any:
+    """How estimators are written; found at run time, because estimators import this module."""
+    return importlib.import_module("undercut.estimators.saving")

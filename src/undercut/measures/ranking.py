@@ -1,13 +1,15 @@
-"""Measures of the order of the samples: precision at its top, and the number of inverted pairs."""
+"""Measures of the order of the samples: precision at its top, inverted pairs, average precision."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from typing_extensions import override
 
+from undercut._jit.interleave import worst_average_precision
 from undercut._jit.measures import pair_counts
 from undercut.errors import DataError, require
 from undercut.measures.base import Measure, Ranked, Violation, counts, midway
@@ -177,19 +179,11 @@ class RocArea(Measure):
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
         self.check(*counts(y))
-        positives, negatives = scores[y > 0.0], np.sort(scores[y <= 0.0])
-        beaten = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
-        return 1.0 - 0.5 * float(beaten.mean()) / negatives.size
+        return _inverted(scores[y > 0.0], np.sort(scores[y <= 0.0]))
 
     @override
     def violate(self, ranked: Ranked) -> Violation:
-        positives, negatives = np.empty_like(ranked.positives), np.empty_like(ranked.negatives)
-        pair_counts(ranked.positives, ranked.negatives, positives, negatives)
-        n_pairs = ranked.positives.size * ranked.negatives.size
-        positives /= -n_pairs
-        negatives /= n_pairs
-        value = float(positives @ (ranked.positives - 1.0)) + float(negatives @ ranked.negatives)
-        return Violation(value, positives, negatives)
+        return _pairs(ranked, ranked.negatives.size)
 
     @override
     def least(self, n_positive: int, n_negative: int) -> float:
@@ -205,3 +199,91 @@ class RocArea(Measure):
         scores, height = scores[order], np.cumsum(height[order])
         ends = np.flatnonzero(np.append(scores[1:] < scores[:-1], True))  # of groups of equal scores
         return midway(scores, int(ends[height[ends].argmax()]) + 1)
+
+
+@dataclass(frozen=True)
+class PartialRocArea(RocArea):
+    """``Delta = 1 - mean height of the ROC curve`` up to a share ``most`` of the negatives.
+
+        R(s) = mean over positives i and the best ``most N`` negatives j of  max(0, 1 - (s_i - s_j))
+
+    the number of negatives rounded up (Narasimhan and Agarwal 2013).  Needs both classes.
+
+    >>> PartialRocArea(0.5).label_loss(np.array([1.0, -1.0, 1.0, -1.0]), np.array([3.0, 2.0, 1.0, 0.0]))
+    0.5
+    """
+
+    most: float = 0.1
+
+    def __post_init__(self) -> None:
+        require(0.0 < self.most <= 1.0, "`most` must be in (0, 1]", self.most)
+
+    @property
+    @override
+    def name(self) -> str:  # type: ignore[override]
+        return f"roc_auc@{self.most!r}"
+
+    @override
+    def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
+        self.check(*counts(y))
+        negatives = np.sort(scores[y <= 0.0])
+        return _inverted(scores[y > 0.0], negatives[-self._count(negatives.size) :])
+
+    @override
+    def violate(self, ranked: Ranked) -> Violation:
+        return _pairs(ranked, self._count(ranked.negatives.size))
+
+    def _count(self, n_negative: int) -> int:
+        return max(1, math.ceil(self.most * n_negative - 1e-9))
+
+
+@dataclass(frozen=True)
+class AveragePrecision(RocArea):
+    """``Delta = 1 - average precision``, the area under the curve of precision over recall; needs both classes.
+
+        R(s) = max over rankings of  Delta + mean over inverted pairs of a positive i and a negative j of  s_j - s_i
+
+    (Yue, Finley, Radlinski, Joachims 2007).  An evaluation takes time in the number of pairs at worst.
+
+    >>> AveragePrecision().label_loss(np.array([-1.0, 1.0, -1.0]), np.array([3.0, 2.0, 1.0]))
+    0.5
+    """
+
+    name = "average_precision"
+
+    @override
+    def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
+        self.check(*counts(y))
+        order = np.argsort(-scores, kind="stable")
+        found = np.cumsum(y[order] > 0.0)
+        ends = np.flatnonzero(np.append(np.diff(scores[order]) < 0.0, True))  # equal scores share the last place
+        hits = np.diff(np.append(0, found[ends]))
+        return 1.0 - float(hits @ (found[ends] / (ends + 1.0))) / float(found[-1])
+
+    @override
+    def violate(self, ranked: Ranked) -> Violation:
+        n_positive = ranked.positives.size
+        scores = np.concatenate([ranked.positives, ranked.negatives])
+        slopes, loss = np.empty_like(scores), np.empty(1)
+        starts = np.array([0, scores.size])
+        worst_average_precision(starts, np.array([n_positive]), scores, slopes, loss)
+        value = float(loss[0]) + float(slopes @ scores)
+        return Violation(value, slopes[:n_positive], slopes[n_positive:])
+
+
+def _pairs(ranked: Ranked, n_negative: int) -> Violation:
+    """``mean of max(0, 1 - (s_i - s_j))`` over all positives and the best negatives."""
+    positives, negatives = np.empty_like(ranked.positives), np.zeros_like(ranked.negatives)
+    best = ranked.negatives[:n_negative]
+    pair_counts(ranked.positives, best, positives, negatives[:n_negative])
+    n_pairs = ranked.positives.size * n_negative
+    positives /= -n_pairs
+    negatives /= n_pairs
+    value = float(positives @ (ranked.positives - 1.0)) + float(negatives[:n_negative] @ best)
+    return Violation(value, positives, negatives)
+
+
+def _inverted(positives: FloatArray, negatives: FloatArray) -> float:
+    """The share of pairs whose positive scores less; the negatives are sorted, and tied pairs count half."""
+    beaten = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
+    return 1.0 - 0.5 * float(beaten.mean()) / negatives.size
