@@ -88,6 +88,10 @@ def test_the_estimator_is_the_plain_one_at_the_choice(tmp_path):
     assert (own.predict(X) == plain.predict(X)).all()
     save_model(own.best_estimator_, tmp_path / "model.uc")
     assert (load_model(tmp_path / "model.uc").predict(X) == plain.predict(X)).all()
+    save_model(own, tmp_path / "choice.uc")
+    loaded = load_model(tmp_path / "choice.uc")
+    assert (loaded.lam_, loaded.best_score_) == (own.lam_, own.best_score_)
+    assert (loaded.predict(X) == plain.predict(X)).all()
 
 
 def test_the_one_standard_error_rule_takes_a_stronger_lambda():

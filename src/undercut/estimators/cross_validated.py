@@ -69,6 +69,9 @@ def _place(at: int) -> Any:
     return inspect.Parameter.POSITIONAL_OR_KEYWORD if at < 3 else inspect.Parameter.KEYWORD_ONLY
 
 
+CHOSEN = ("lam_", "best_score_", "best_index_", "best_params_", "lams_", "n_decided_")  # what a model file holds of it
+
+
 class CrossValidated(CertifiedEstimator):
     """An estimator whose lambda is chosen by cross-validation.
 
@@ -81,6 +84,7 @@ class CrossValidated(CertifiedEstimator):
         The lambda with the highest mean score; or the strongest one whose mean is within one standard error of that.
     extend : bool
         Whether to go on beyond a given grid whose best lambda is its end; without it there is a warning.
+    max_seconds : limit for each lambda of a fold
     n_jobs : int or None
         Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
 
@@ -90,6 +94,7 @@ class CrossValidated(CertifiedEstimator):
     best_score_, best_index_, best_params_, cv_results_ : as in ``GridSearchCV``
     best_estimator_ : the plain estimator with this lambda, fitted to all samples
     lams_ : all lambdas that were tried, from strong to weak
+    coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many of the fits ended before their gap was reached, because the choice could not change any more
     """
 
@@ -242,6 +247,13 @@ class CrossValidated(CertifiedEstimator):
         self.best_score_ = float(scores.means[at])
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
+
+    def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
+        """The score of a model on some samples; its own one takes ``rest`` too."""
+        scorer = self._scorer()
+        if scorer is None:
+            return lambda model: float(model.score(X, y, **rest))
+        return lambda model: float(scorer(model, X, y))
 
     def _scorer(self) -> Callable[..., float] | None:
         """The score that was asked for, ``None`` for the estimator's own."""
