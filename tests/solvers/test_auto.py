@@ -10,15 +10,18 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler
-from undercut.losses import CrammerSinger
+from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
+from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
-from undercut.regularizers import KernelNorm
+from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    ColumnGeneration,
     DualCoordinate,
+    InteriorPoint,
     KernelHedging,
+    LeastSquares,
     LevelBundle,
     LineSearchBundle,
     Newton,
@@ -26,6 +29,7 @@ from undercut.solvers import (
     PairDescent,
     ProximalBundle,
     Race,
+    Relay,
     TruncatedNewton,
     WorkingSet,
 )
@@ -55,18 +59,26 @@ def kernel_problem(gram):
     return GramRisk(gram, Y), KernelNorm(0.1, gram)
 
 
-def sparse(n, d):
-    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), Hinge())
+def sparse(n, d, loss, **options):
+    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
-def several_classes():
-    return MulticlassRisk(sp.eye_array(1000, 200, format="csr"), np.arange(1000) % 3, CrammerSinger())
+def several_classes(d, loss):
+    return MulticlassRisk(sp.eye_array(1000, d, format="csr"), np.arange(1000) % 3, loss)
 
 
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
-    (Problem("hinge").risk(), L1(0.1), LevelBundle()),
+    (Problem("hinge").risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge").risk(), Entropy(0.1), LevelBundle()),
+    (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
+    (Problem("absolute").risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
+    (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
+    (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -77,14 +89,22 @@ CASES = [
         L2(0.1),
         Race(candidates=(LineSearchBundle(), TruncatedNewton())),
     ),
+    (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
-    (Problem("logistic").risk(), L1(0.1), WorkingSet()),
-    (sparse(1000, 200), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (sparse(4000, 30), L2(0.1), Race(candidates=(LineSearchBundle(), DualCoordinate()))),
-    (sparse(30, 30), L2(0.1), LineSearchBundle()),
+    (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
+    (sparse(200, 1500, Hinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(200, 1500, SquaredHinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (
+        sparse(200, 1500, SquaredHinge(), fit_intercept=True),
+        L2(0.1),
+        Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+    ),
+    (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
+    (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
-    (several_classes(), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
 ]
 
 
@@ -126,5 +146,5 @@ def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
 
 def test_the_architecture_page_prints_the_table():
     page = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    printed = re.findall(r"^\| ([^|]+) \| (?:`Race` of )?`\w+`[^|]* \| ([^|]+) \|$", page, re.MULTILINE)
+    printed = re.findall(r"^\| ([^|]+) \| (?:`(?:Race|Relay)` of )?`\w+`[^|]* \| ([^|]+) \|$", page, re.MULTILINE)
     assert printed == [(row.condition, row.reason) for row in TABLE]

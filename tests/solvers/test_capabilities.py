@@ -9,7 +9,6 @@ import pytest
 from tests.catalogue import ALL, SMOOTH, Problem
 
 from undercut import (
-    L1,
     L2,
     CuttingPlane,
     FunctionRisk,
@@ -22,7 +21,8 @@ from undercut import (
 )
 from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
-from undercut.solvers import DualAscent, Race
+from undercut.regularizers import Entropy
+from undercut.solvers import DualAscent, LeastSquares, Race
 from undercut.solvers.auto import NEWTON_PARAMS, resolve
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
@@ -126,7 +126,7 @@ def test_a_risk_that_is_not_convex_gets_a_local_certificate():
 
 
 def test_auto_picks_the_level_bundle_for_a_regularizer_that_is_not_quadratic():
-    assert isinstance(resolve("auto", Problem("hinge").risk(), L1(0.1)), LevelBundle)
+    assert isinstance(resolve("auto", Problem("hinge").risk(), Entropy(0.1)), LevelBundle)
     assert "LevelBundle needs a regularizer that is strongly convex" in refusal_of(counting()[0], Linear(), "auto")
 
 
@@ -139,7 +139,8 @@ def test_what_is_no_solver_is_refused(solver):
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
     picked = resolve("auto", Problem(loss).risk(), L2(1.0))
-    assert isinstance(picked, Newton if loss in SMOOTH else LineSearchBundle)
+    smooth = LeastSquares if loss == "squared" else Newton
+    assert isinstance(picked, smooth if loss in SMOOTH else LineSearchBundle)
 
 
 def test_auto_races_for_many_smooth_parameters():

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import linprog
 from tests.catalogue import LOSSES, Problem
+from tests.regularizers.cases import CASES, optimum
 
 from undercut import (
     L1,
@@ -26,9 +27,9 @@ from undercut import (
     Stop,
     minimize,
 )
-from undercut.contracts import PiecewiseLinearLoss
+from undercut.contracts import PiecewiseLinearLoss, RegressionLoss, SmoothLoss
 from undercut.errors import CapabilityError
-from undercut.regularizers import Boxed, Quadratic
+from undercut.regularizers import Boxed, Entropy, Quadratic
 from undercut.solvers import InteriorPoint
 from undercut.solvers.newton.factor import Factor
 
@@ -144,6 +145,69 @@ def test_a_start_at_the_optimum_is_not_left_for_a_worse_point():
     assert again.status is Status.CONVERGED
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@intercepts
+@pytest.mark.parametrize("case", ["l1", "elastic_net", "non_negative_l2", "non_negative_l1", "boxed_l1", "blocks"])
+def test_every_loss_with_kinks_and_bounds_agrees_with_clarabel(loss, fit_intercept, case):
+    problem = Problem(loss, fit_intercept)
+    reg = CASES[case].make(problem.lam)
+    result = minimize(problem.risk(), reg, InteriorPoint(), stop=Stop(gap_rel=1e-7, max_steps=100))
+    known = optimum(case, problem).value
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= known + 1e-9 * abs(known)
+    assert result.objective == pytest.approx(known, rel=1e-6)
+    assert result.objective == pytest.approx(reg.value(result.w) + problem.risk().value(result.w), rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 30),
+    d=st.integers(2, 30),
+    exponent=st.floats(-9.0, 3.0),
+    loss=st.sampled_from(sorted(LOSSES)),
+    penalty=st.sampled_from(
+        [
+            L1,
+            ElasticNet,
+            lambda lam: Boxed(L2(lam), lower=0.0),
+            lambda lam: Boxed(L1(lam), lower=-0.5, upper=1.0),
+            lambda lam: Boxed(ElasticNet(lam), upper=0.25),
+        ]
+    ),
+    fit_intercept=st.booleans(),
+)
+def test_any_small_problem_is_certified(seed, n, d, exponent, loss, penalty, fit_intercept):
+    risk = Problem(loss, fit_intercept, n=n, d=d, seed=seed).risk()
+    result = minimize(risk, penalty(10.0**exponent), stop=Stop(gap_rel=1e-6, max_seconds=5.0))
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= result.objective
+
+
+@losses
+@intercepts
+def test_parameters_that_are_zero_at_the_optimum_are_exactly_zero(loss, fit_intercept):
+    """A linear program has a solution with no more parameters than samples."""
+    risk = random_risk(LOSSES[loss].loss, 12, 40, fit_intercept=fit_intercept)
+    assert np.count_nonzero(minimize(risk, L1(1e-3), InteriorPoint(), stop=TIGHT).w) <= 12
+
+
+def test_a_loss_of_the_users_own_is_bounded_by_its_tangent_plane():
+    class Distance(RegressionLoss, SmoothLoss):
+        def value_slope(self, y, scores):
+            root = np.sqrt(1.0 + (scores - y) ** 2)
+            return root - 1.0, (scores - y) / root
+
+        def curvature(self, y, scores):
+            return (1.0 + (scores - y) ** 2) ** -1.5
+
+    risk = random_risk(Distance(), 30, 4, fit_intercept=True)
+    ours = minimize(risk, L1(0.01), InteriorPoint(), stop=Stop(gap_rel=1e-6))
+    bundle = minimize(risk, L1(0.01), "level_bundle", stop=Stop(gap_rel=1e-5))
+    assert ours.status is Status.CONVERGED
+    assert bundle.lower_bound <= ours.objective <= bundle.objective * (1.0 + 1e-6)
+
+
 def test_a_quadratic_penalty_of_a_matrix_agrees_with_the_bundle():
     risk = random_risk(Absolute(), 50, 4, fit_intercept=True)
     B = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.3
@@ -255,9 +319,9 @@ class Bare:
 @pytest.mark.parametrize(
     ("risk", "reg", "need"),
     [
-        (LinearRisk(np.eye(2), [1.0, -1.0], Logistic()), L2(1.0), "loss"),
+        (LinearRisk(np.eye(2), [1.0, -1.0], Logistic()), L2(1.0), "kink"),
         (LinearRisk(Bare(), [1.0, -1.0], Hinge()), L2(1.0), "`weighted_gram"),
-        (LinearRisk(np.eye(2), [1.0, -1.0], Hinge()), Boxed(L2(1.0), lower=0.0), "penalty"),
+        (LinearRisk(np.eye(2), [1.0, -1.0], Hinge()), Entropy(1.0), "penalty"),
     ],
 )
 def test_what_it_cannot_solve_is_refused_with_the_need_and_a_remedy(risk, reg, need):

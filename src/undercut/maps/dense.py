@@ -120,8 +120,10 @@ def weighted_blocks(X: Array, g: FloatArray) -> Iterator[tuple[FloatArray, Float
 def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
     """``X' diag(g) X`` block by block, so that no copy of X is made."""
     out = np.zeros((X.shape[1], X.shape[1]))
+    is_constant = g.size > 0 and bool(g.min() == g.max())
     with all_threads(X.size):
         for rows in row_blocks(X):
-            scaled = X[rows] * np.sqrt(g[rows])[:, None]
+            block = X[rows].astype(np.float64, copy=False)
+            scaled = block if is_constant else block * np.sqrt(g[rows])[:, None]
             out += scaled.T @ scaled
-    return out
+    return out * g[0] if is_constant else out

@@ -54,12 +54,12 @@ class Boxed(SeparableRegularizer):
     @property
     @override
     def terms(self) -> Terms:
-        inside = _terms(self.reg)
+        inside = terms_of(self.reg)
         lower, upper = np.maximum(inside.lower, self.lower), np.minimum(inside.upper, self.upper)
         return inside._replace(lower=_plain(lower), upper=_plain(upper))
 
 
-def _terms(reg: Regularizer) -> Terms:
+def terms_of(reg: Regularizer) -> Terms:
     if isinstance(reg, SeparableRegularizer):
         return reg.terms
     l2 = cast(L2, reg)

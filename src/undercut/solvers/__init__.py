@@ -13,8 +13,10 @@ from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -23,12 +25,14 @@ from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
+from undercut.solvers.relay import Relay
 
 __all__ = [
     "SOLVERS",
     "CachedCuttingPlane",
     "Checkpoint",
     "ClassicBundle",
+    "ColumnGeneration",
     "ConvexConcave",
     "CuttingPlane",
     "DualAscent",
@@ -36,6 +40,7 @@ __all__ = [
     "InteriorPoint",
     "KernelHedging",
     "Lbfgs",
+    "LeastSquares",
     "LevelBundle",
     "LineSearchBundle",
     "Newton",
@@ -44,6 +49,7 @@ __all__ = [
     "ProgressiveHedging",
     "ProximalBundle",
     "Race",
+    "Relay",
     "Stop",
     "Subgradient",
     "TruncatedNewton",

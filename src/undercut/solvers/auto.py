@@ -14,17 +14,19 @@ from typing import NamedTuple, cast
 from undercut.contracts import (
     Design,
     LineRisk,
+    MarginLoss,
     MinorizedRisk,
-    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
+    SmoothLoss,
     SmoothRisk,
     Solver,
     SortedScores,
 )
 from undercut.errors import CapabilityError, require
 from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
@@ -36,14 +38,25 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
+from undercut.solvers.newton.interior_point import InteriorPoint
+from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
+from undercut.solvers.relay import Relay
 
-WIDE = 0.1  # features per sample
+MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
+SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
+FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
+FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
+STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
+SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
+WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point steps
+FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -78,10 +91,30 @@ TABLE = (
         "its steps are products with the whole matrix, which a device does best",
     ),
     Row(
+        f"kinks or bounds in the penalty, at most {SMALL} samples and parameters",
+        lambda risk, reg: _is_small(risk) and not isinstance(reg, QuadraticRegularizer) and _has_kinked_form(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
+        "some twenty steps reach any accuracy, however small lambda is",
+    ),
+    Row(
         "L1 or elastic net, smooth loss, X in main memory",
         lambda risk, reg: _accepts(WorkingSet(), risk, reg),
         lambda risk: WorkingSet(),
         "only the parameters that are not zero, or may become so, cost anything",
+    ),
+    Row(
+        f"kinks or bounds in the penalty, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: (
+            not isinstance(reg, QuadraticRegularizer) and _has_few_params(risk) and _has_kinked_form(risk, reg)
+        ),
+        lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
+        "a pass over the data makes a whole Newton step, and some thirty reach any accuracy",
+    ),
+    Row(
+        f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",
+        lambda risk, reg: _has_few_samples(risk) and _accepts(ColumnGeneration(), risk, reg),
+        lambda risk: Relay(candidates=(ColumnGeneration(), LevelBundle())),
+        "at most as many parameters as samples are needed, and slopes of the losses tell which",
     ),
     Row(
         "the regularizer is not quadratic",
@@ -114,6 +147,12 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
+        f"kinked loss, weak regularization, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: _is_weak(risk, reg) and _has_few_params(risk) and _has_kinked_form(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores),
         lambda risk: LevelBundle(),
@@ -121,27 +160,33 @@ TABLE = (
     ),
     Row(
         "several classes, margin loss, large sparse X",
-        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide_dual(risk, reg),
+        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_large_and_sparse(risk) and _has_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        "kinked loss, large sparse X with many features",
-        lambda risk, reg: _has_kinks(risk) and _is_wide_dual(risk, reg),
+        f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",
+        lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "dual coordinate descent never multiplies by planes; the bundle is faster where lambda is large",
+        "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
     ),
     Row(
-        "kinked loss, large sparse X",
-        lambda risk, reg: _has_kinks(risk) and _is_large_and_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
-        lambda risk: Race(candidates=(LineSearchBundle(), DualCoordinate())),
-        "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
+        "squared loss, X dense or with few features",
+        lambda risk, reg: _is_least_squares(risk, reg),
+        lambda risk: LeastSquares(),
+        "one system of linear equations is the whole work",
     ),
     Row(
         f"the risk is smooth and has at most {NEWTON_PARAMS} parameters",
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        f"smooth loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg),
+        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+        "products with a sparse X are cheaper than those with planes",
     ),
     Row(
         "the risk is smooth and has Hessian products",
@@ -165,7 +210,7 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     >>> from undercut import Hinge, L1, L2, LinearRisk
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
     >>> [type(resolve("auto", risk, reg)).__name__ for reg in (L2(0.1), L1(0.1))]
-    ['LineSearchBundle', 'LevelBundle']
+    ['LineSearchBundle', 'Relay']
     """
     if isinstance(solver, Solver):
         return solver
@@ -192,8 +237,42 @@ def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
     return True
 
 
-def _has_kinks(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
+def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
+    return _accepts(InteriorPoint(), risk, reg)
+
+
+def _is_small(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+
+
+def _has_few_samples(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and risk.n_samples <= FEW_SAMPLES
+
+
+def _has_few_params(risk: Risk) -> bool:
+    """Whether X'DX costs little."""
+    is_linear = isinstance(risk, LinearRisk) and risk.n_params <= FEW_PARAMS
+    return is_linear and cast(LinearRisk, risk).n_samples * risk.n_params**2 <= STEP_WORK
+
+
+def _is_weak(risk: Risk, reg: Regularizer) -> bool:
+    """Whether lambda is so small that planes need many steps."""
+    if not isinstance(risk, LinearRisk):
+        return False
+    if not isinstance(risk.loss, MarginLoss):
+        return reg.strong_convexity < WEAK
+    return reg.strong_convexity < WEAK_MARGIN and (risk.n_params >= SEVERAL_PARAMS or _is_small(risk))
+
+
+def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the equations of ridge regression are small enough to be factored."""
+    if not _accepts(LeastSquares(), risk, reg):
+        return False
+    n_samples, n_features = cast(LinearRisk, risk).design.shape
+    if not isinstance(cast(LinearRisk, risk).design, DenseDesign):
+        return bool(n_features <= NEWTON_PARAMS)
+    least = min(n_samples, n_features)
+    return bool(least <= FACTORED and n_samples * n_features * least <= STEP_WORK)
 
 
 def _features(risk: Risk) -> Design:
@@ -209,12 +288,18 @@ def _is_large_and_sparse(risk: Risk) -> bool:
     return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
 
 
-def _is_wide_dual(risk: Risk, reg: Regularizer) -> bool:
+def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    if not _is_large_and_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
-        return False
-    n_samples, n_features = _features(risk).shape
-    return bool(n_features >= WIDE * n_samples)
+    return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+
+
+def _is_smooth_with_intercept(risk: Risk) -> bool:
+    """Whether Newton steps find the free intercept together with w."""
+    return isinstance(risk, LinearRisk) and risk.fit_intercept and isinstance(risk.loss, SmoothLoss)
+
+
+def _has_dual(risk: Risk, reg: Regularizer) -> bool:
+    return _accepts(DualCoordinate(), risk, reg)
 
 
 def _is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:

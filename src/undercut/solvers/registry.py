@@ -17,8 +17,10 @@ from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
+from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -49,6 +51,8 @@ _ALL: tuple[type[AnySolver], ...] = (
     Newton,
     TruncatedNewton,
     InteriorPoint,
+    ColumnGeneration,
+    LeastSquares,
     Lbfgs,
     NonconvexBundle,
     ClassicBundle,

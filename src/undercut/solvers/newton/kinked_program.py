@@ -1,35 +1,42 @@
-"""The problem that an interior point method sees: a smooth quadratic and a sum of kinks of linear functions.
+"""The problem that an interior point method sees: a smooth function and a sum of kinks of linear functions.
 
-    min_x  q(w) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, s_i - kinks_ki),      s = A x
+    min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, s_i - kinks_ki),      s = A x
 
-x is w, or (w, b) with a free intercept.  The rows of A are those of X, with a constant column for b.  The terms
-``l1_j |w_j|`` of a penalty are kinks too: A then ends with the identity.
+x is w, or (w, b) with a free intercept.  The rows of A are those of X, with a constant column for b.  The losses are
+kinks where they are piecewise linear, rounded kinks where they are linear and quadratic in turn (Huber), and else the
+smooth f.  Absolute values and bounds of a penalty are kinks too: A then ends with the identity.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from typing_extensions import override
 
 from undercut._jit import barrier
-from undercut.contracts import Pieces, PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, WeightedGramDesign
+from undercut.contracts import (
+    Loss,
+    PiecewiseLinearLoss,
+    QuadraticRegularizer,
+    Regularizer,
+    SmoothLoss,
+    WeightedGramDesign,
+)
 from undercut.errors import CapabilityError
-from undercut.regularizers import SeparableRegularizer
+from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.risks import LinearRisk
+from undercut.risks.scores.mean_loss import FixedSmooth
+from undercut.solvers.coordinate.conjugates import conjugate_of
+from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms
+from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray
 
 TINY = 1e-200  # instead of zero, where a problem is empty
+FEW_SAMPLES = 2.0  # samples per parameter up to which equations of their size are solved
+VERY_SMALL, SMALL = 100, 500  # samples up to which they always are, and up to which they may be to end with
+MOST_ENTRIES = 4_000_000  # of a dense copy of X
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
-
-
-class Kinks(NamedTuple):
-    """The kinks of all rows of A; see the formula above.  ``caps`` is zero where a row has no kink."""
-
-    left: FloatArray  # (N,)
-    kinks: FloatArray  # (K, N)
-    caps: FloatArray  # (K, N)
 
 
 class Plane(NamedTuple):
@@ -40,106 +47,114 @@ class Plane(NamedTuple):
     size: float
 
 
-class Rows:
-    """``A``: the rows of X, with a constant column if the intercept is free."""
+class Curve(NamedTuple):
+    """The smooth losses at some scores: ``f(s)``, its slopes and its second derivatives."""
 
-    def __init__(self, design: WeightedGramDesign, *, fit_intercept: bool) -> None:
-        self.design, self.fit_intercept = design, fit_intercept
-        self.n, self.d = design.shape
-
-    def matvec(self, x: FloatArray) -> FloatArray:
-        """``A x``."""
-        scores = self.design.matvec(x[: self.d])
-        if self.fit_intercept:
-            scores += x[-1]
-        return scores
-
-    def on_samples(self, g: FloatArray) -> FloatArray:
-        """``A' g`` of the rows of samples."""
-        a = self.design.rmatvec(g[: self.n])
-        return np.append(a, g[: self.n].sum()) if self.fit_intercept else a
-
-    def with_identity(self, a: FloatArray, g: FloatArray) -> FloatArray:
-        """``A' g``, where a is that of the samples."""
-        return a
-
-    def rmatvec(self, g: FloatArray) -> FloatArray:
-        """``A' g``."""
-        return self.with_identity(self.on_samples(g), g)
-
-    def weighted_gram(self, g: FloatArray) -> FloatArray:
-        """``A' diag(g) A``."""
-        own = g[: self.n]
-        gram = self.design.weighted_gram(own)
-        if not self.fit_intercept:
-            return gram
-        mixed = self.design.rmatvec(own)[:, None]
-        return np.block([[gram, mixed], [mixed.T, np.array([[own.sum()]])]])
-
-
-class RowsAndIdentity(Rows):
-    """``A`` with a row for every parameter after the samples."""
-
-    @override
-    def matvec(self, x: FloatArray) -> FloatArray:
-        return np.concatenate([super().matvec(x), x[: self.d]])
-
-    @override
-    def with_identity(self, a: FloatArray, g: FloatArray) -> FloatArray:
-        a = a.copy()
-        a[: self.d] += g[self.n :]
-        return a
-
-    @override
-    def weighted_gram(self, g: FloatArray) -> FloatArray:
-        gram = super().weighted_gram(g)
-        gram[np.arange(self.d), np.arange(self.d)] += g[self.n :]
-        return gram
+    value: float
+    slopes: FloatArray
+    bend: FloatArray
 
 
 class KinkedProgram:
-    """A ``LinearRisk`` with a piecewise-linear loss, and a penalty that is quadratic or separable without bounds."""
+    """A ``LinearRisk`` with a piecewise-linear or smooth loss, and a penalty that is quadratic or a sum of terms.
 
-    def __init__(self, risk: LinearRisk, reg: Regularizer) -> None:
-        self.reg = reg
-        loss, design = risk.loss, risk.design
-        assert isinstance(loss, PiecewiseLinearLoss)
+    ``start`` is J at the start.
+    """
+
+    def __init__(self, risk: LinearRisk, reg: Regularizer, start: float) -> None:
+        self.reg, self.smooth, self.first = reg, _smooth_mean(risk), start
+        design = risk.design
         assert isinstance(design, WeightedGramDesign)
-        self.data = _weighted(loss.pieces(risk.y), risk.weight)
-        absolute = _absolute_values(reg, risk.n_params)
-        self.kinks = self.data if absolute is None else _stacked(self.data, absolute)
-        kind = Rows if absolute is None else RowsAndIdentity
-        self.rows = kind(design, fit_intercept=risk.fit_intercept)
-        self.curvature = _curvature(reg, risk.n_params, risk.n_params + risk.fit_intercept)
-        self.most = float(self.data.caps.max(initial=0.0)) or 1.0
-        if risk.fit_intercept:
+        self.terms = PenaltyTerms.of(reg, risk.n_params)
+        self.data = _data(risk, start)
+        signs = self.terms.signs if self.terms is not None else ()
+        self.kinks = _stacked(self.data, self.terms.kinks()) if self.terms is not None and signs else self.data
+        self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
+        self.curvature = _curvature(reg, self.terms, risk.n_params, risk.n_params + risk.fit_intercept)
+        self.share = _shares(self.data, self.kinks, float(risk.weight.max()))
+        if risk.fit_intercept and isinstance(risk.loss, PiecewiseLinearLoss):
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
 
+    @cached_property
+    def squares(self) -> FloatArray:
+        """The diagonal of q'' of the parameters."""
+        return self.curvature.diagonal()[: self.rows.d]
+
+    @cached_property
+    def dense_rows(self) -> FloatArray | None:
+        """X as an array, where it is small enough for equations between its samples."""
+        n, d, design = self.rows.n, self.rows.d, self.rows.design
+        is_small = n <= max(SMALL, FEW_SAMPLES * d) and n * d <= MOST_ENTRIES
+        return as_array(design) if is_small else None
+
+    @cached_property
+    def is_dual(self) -> bool:
+        """Whether equations of the size of the samples are smaller, or hardly larger, than those of the size of x."""
+        is_few = self.rows.n <= max(VERY_SMALL, FEW_SAMPLES * self.rows.d)
+        return is_few and self.is_stiff and self.dense_rows is not None
+
+    @property
+    def is_stiff(self) -> bool:
+        """Whether every parameter has a square or a kink of its own."""
+        if self.terms is None:
+            return False
+        own = self.rows.on_parameters(self.kinks.caps.max(axis=0)).any(axis=0)
+        return bool(((self.terms.l2 > 0.0) | own).all())
+
     def start(self, w: FloatArray, intercept: float) -> FloatArray:
-        """x at w."""
+        """x at w, or near it where w is at a bound."""
+        if self.terms is not None and self.terms.is_bounded:
+            spread = self.rows.design.weighted_gram(np.full(self.rows.n, 1.0 / self.rows.n)).diagonal()
+            w = self.terms.inside(w, 1.0 / (1.0 + np.sqrt(self.rows.d * spread)))
         return np.append(w, intercept) if self.rows.fit_intercept else w
 
     def mu(self, total: float) -> float:
-        """The mu for which ``r u = t v = min(cap, most) mu`` of all kinks sum to ``total``."""
-        return total / (2.0 * max(float(np.minimum(self.kinks.caps, self.most).sum()), TINY))
+        """The mu for which ``r u = t v = share mu`` of all kinks sum to ``total``."""
+        return total / (2.0 * max(float(self.share.sum()), TINY))
 
     def size(self, scores: FloatArray) -> float:
         """The size of the numbers whose differences make the losses; positive."""
-        sizes = self.kinks.caps * (np.abs(scores) + np.abs(self.kinks.kinks))
+        caps = np.where(self.kinks.caps < ENDLESS, self.kinks.caps, 0.0)
+        sizes = caps * (np.abs(scores) + np.abs(self.kinks.kinks))
         return max(float(sizes.sum()), TINY)
 
-    def slopes(self, u: FloatArray) -> FloatArray:
-        """``g = left + sum_k u_k``."""
-        g: FloatArray = self.kinks.left + u.sum(axis=0)
+    def slopes(self, u: FloatArray, v: FloatArray) -> FloatArray:
+        """``g = left + sum_k u_k``, those of f left out; from ``v = caps - u`` where v is the more accurate one."""
+        is_high = u > v
+        base = self.kinks.left + np.where(is_high, self.kinks.caps, 0.0).sum(axis=0)
+        g: FloatArray = base + np.where(is_high, -v, u).sum(axis=0)
         return g
+
+    def curve(self, scores: FloatArray) -> Curve | None:
+        """f at the scores of the samples; ``None`` where there is no smooth loss."""
+        if self.smooth is None:
+            return None
+        own = scores[: self.rows.n]
+        at = self.smooth.evaluate(own)
+        return Curve(at.value, at.slopes, self.smooth.bend(own))
+
+    def smooth_value(self, scores: FloatArray) -> float:
+        """f at the scores of the samples."""
+        return self.smooth.evaluate(scores).value if self.smooth is not None else 0.0
+
+    def candidate(self, w: FloatArray, u: FloatArray, v: FloatArray, share: float) -> FloatArray:
+        """w within its bounds, and exactly zero where the slopes u, v of its kink at zero are both large.
+
+        ``share`` is the relative size of w that counts as zero where the slopes are equal.
+        """
+        if self.terms is None or not self.rows.signs:
+            return w
+        slack = np.minimum(u[0], v[0])[self.rows.n : self.rows.n + self.rows.d]
+        zero = np.abs(w) * self.terms.l1 <= share * float(np.abs(w).max(initial=0.0)) * slack
+        return self.terms.clipped(np.where(zero & (slack > 0.0), 0.0, w))
 
     def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
         """The plane of slopes g; a is their ``A' g`` of the samples.
 
         With a free intercept the slopes are made to sum to zero.
         """
-        value, below, along_u, along_v = barrier.heights(*self.kinks, scores, u, v, self.rows.n)
+        value, below, along_u, along_v = barrier.heights(*self.kinks[:3], scores, u, v, self.rows.n)
         size = abs(value) + below + float(np.abs(g[: self.rows.n]) @ np.abs(scores[: self.rows.n]))
         if not self.rows.fit_intercept:
             return Plane(a, value - below, size)
@@ -150,59 +165,103 @@ class KinkedProgram:
         share = total / (total - self._high[-1]) if total < 0.0 else 0.0  # v -> (1 - share) v
         return Plane((a + share * (self._high - a))[:-1], value - below + share * along_v, size)
 
+    def balanced(self, g: FloatArray) -> FloatArray:
+        """The slopes of the samples in the plane above: with a free intercept they sum to zero."""
+        own, left = g[: self.rows.n], self.data.left
+        total = float(own.sum())
+        if not self.rows.fit_intercept or total == 0.0:
+            return own
+        limit = left if total > 0.0 else left + self.data.caps.sum(axis=0)
+        return np.asarray(own + total / (total - float(limit.sum())) * (limit - own))
+
     def gradient(self, x: FloatArray) -> FloatArray:
         """Of q."""
         slope = np.zeros_like(x)
         w = x[: self.rows.d]
-        if isinstance(self.reg, SeparableRegularizer):
-            slope[: w.size] = self.reg.terms.l2 * (w - self.reg.terms.center)
+        if self.terms is not None:
+            slope[: w.size] = self.terms.l2 * (w - self.terms.center)
         elif isinstance(self.reg, QuadraticRegularizer):
             slope[: w.size] = self.reg.gradient(w)
         return slope
 
 
-def check_penalty(solver: str, reg: Regularizer) -> None:
+def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
     """Raise ``CapabilityError`` unless a program can hold the penalty."""
-    if not isinstance(reg, QuadraticRegularizer) and not _is_unbounded(reg):
+    is_smooth = isinstance(risk.loss, SmoothLoss)
+    if isinstance(reg, QuadraticRegularizer):
+        if is_smooth:
+            raise CapabilityError(f"{solver} needs a kink in the loss or in the penalty: use Newton as the solver")
+        return
+    terms = PenaltyTerms.of(reg, risk.n_params)
+    if terms is None or not terms.has_interior:
         raise CapabilityError(
-            f"{solver} needs a penalty that is quadratic or a sum of absolute values and squares, and "
-            f"{type(reg).__name__} is neither: use L2, L1 or ElasticNet, or LevelBundle as the solver"
+            f"{solver} needs a penalty that is quadratic or a sum of absolute values, squares and bounds, and "
+            f"{type(reg).__name__} is neither: use L2, L1, ElasticNet or Boxed, or LevelBundle as the solver"
         )
 
 
-def _is_unbounded(reg: Regularizer) -> bool:
-    """Whether the penalty is separable and finite everywhere."""
-    if not isinstance(reg, SeparableRegularizer):
-        return False
-    return not (np.isfinite(reg.terms.lower).any() or np.isfinite(reg.terms.upper).any())
+def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
+    is_curved = isinstance(risk.loss, SmoothLoss) and not _is_rounded(risk.loss)
+    return FixedSmooth(risk.loss, risk.y, risk.weight) if is_curved else None
 
 
-def _curvature(reg: Regularizer, n_params: int, size: int) -> FloatArray:
+def _is_rounded(loss: Loss) -> bool:
+    """Whether a smooth loss is made of lines and parabolas."""
+    return type(loss) in (SquaredHinge, HuberHinge, Huber, Squared)
+
+
+def _data(risk: LinearRisk, start: float) -> Kinks:
+    """The kinks of the losses; none of them where the loss is smooth."""
+    loss, weight = risk.loss, risk.weight
+    if _is_rounded(loss):
+        return _rounded(risk, start)
+    empty = np.zeros((1, weight.size))
+    if not isinstance(loss, PiecewiseLinearLoss):
+        return Kinks(np.zeros_like(weight), empty, empty, empty)
+    pieces = loss.pieces(risk.y)
+    caps = pieces.jumps[:, None] * weight
+    caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0
+    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros_like(caps))
+
+
+def _rounded(risk: LinearRisk, start: float) -> Kinks:
+    """A rounded kink per sample, from the conjugate ``-target u + ridge/2 u^2`` of its loss on ``low <= u <= high``.
+
+    Where u has no bound, none is met that exceeds the slope of a loss as large as J at the start.
+    """
+    weight = risk.weight
+    known = conjugate_of(risk.loss, risk.y)
+    with np.errstate(divide="ignore"):
+        steepest = 2.0 * np.sqrt(2.0 * max(start - risk.lower_bound, TINY) / (weight * known.ridge))
+        soft = np.where(weight > 0.0, known.ridge / weight, 0.0)
+    low, high = np.maximum(known.low, -steepest), np.minimum(known.high, steepest)
+    places = known.target - known.ridge * high
+    left, caps = np.where(weight > 0.0, [-high * weight, (high - low) * weight], 0.0)
+    return Kinks(left, places[None, :], caps[None, :], soft[None, :])
+
+
+def _curvature(reg: Regularizer, terms: PenaltyTerms | None, n_params: int, size: int) -> FloatArray:
     """``q''`` as a matrix of the size of x."""
     H = np.zeros((size, size))
-    if isinstance(reg, SeparableRegularizer):
-        H[np.arange(n_params), np.arange(n_params)] = reg.terms.l2
+    if terms is not None:
+        H[np.arange(n_params), np.arange(n_params)] = terms.l2
     elif isinstance(reg, QuadraticRegularizer):
         reg.add_hessian(H[:n_params, :n_params])
     return H
 
 
-def _weighted(pieces: Pieces, weight: FloatArray) -> Kinks:
-    caps = pieces.jumps[:, None] * weight
-    caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0
-    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps)
+def _shares(data: Kinks, kinks: Kinks, usual: float) -> FloatArray:
+    """What a kink may contribute to the gap: its cap, or that of a usual sample if the kink is one of the penalty."""
+    shares = np.where(kinks.caps > 0.0, float(data.caps.max(initial=0.0)) or usual, 0.0)
+    shares[: data.caps.shape[0], : data.left.size] = data.caps
+    return shares
 
 
-def _absolute_values(reg: Regularizer, n_params: int) -> FloatArray | None:
-    """The coefficients l1 of a penalty, ``None`` where it has none."""
-    if not isinstance(reg, SeparableRegularizer) or not np.any(reg.terms.l1):
-        return None
-    return np.broadcast_to(np.asarray(reg.terms.l1, dtype=np.float64), (n_params,))
-
-
-def _stacked(data: Kinks, absolute: FloatArray) -> Kinks:
-    """The kinks of the samples, then ``l1 |w| = -l1 w + 2 l1 max(0, w)`` of every parameter."""
-    others = np.zeros((data.caps.shape[0], absolute.size))
-    first = others.copy()
-    first[0] = 2.0 * absolute
-    return Kinks(np.append(data.left, -absolute), np.hstack([data.kinks, others]), np.hstack([data.caps, first]))
+def _stacked(data: Kinks, penalty: Kinks) -> Kinks:
+    """The kinks of the samples, then those of the penalty."""
+    count = max(data.caps.shape[0], penalty.caps.shape[0])
+    arrays = (
+        np.hstack([np.pad(part, ((0, count - part.shape[0]), (0, 0))) for part in parts])
+        for parts in zip(data[1:], penalty[1:], strict=True)
+    )
+    return Kinks(np.append(data.left, penalty.left), *arrays)

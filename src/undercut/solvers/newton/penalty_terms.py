@@ -1,0 +1,99 @@
+"""Penalties that are sums over parameters, as the kinks and squares that an interior point method sees."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from undercut.contracts import Regularizer
+from undercut.regularizers import L2, BlockSum, SeparableRegularizer
+from undercut.regularizers.boxed import terms_of
+from undercut.types import FloatArray
+
+ENDLESS = 1e30  # the slope beyond a bound
+
+
+class Kinks(NamedTuple):
+    """``sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, s_i - kinks_ki)``; a cap of zero is no kink.
+
+    A rounded kink adds ``z^2 / (2 soft)`` instead, up to ``z = s_i - kinks_ki = soft cap``, and then a line.
+    """
+
+    left: FloatArray  # (N,)
+    kinks: FloatArray  # (K, N)
+    caps: FloatArray  # (K, N)
+    soft: FloatArray  # (K, N)
+
+
+class PenaltyTerms(NamedTuple):
+    """``sum_j l1_j |w_j| + l2_j/2 (w_j - center_j)^2`` where ``lower_j <= w_j <= upper_j``; arrays (n_params,)."""
+
+    l1: FloatArray
+    l2: FloatArray
+    center: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    @classmethod
+    def of(cls, reg: Regularizer, n_params: int) -> PenaltyTerms | None:
+        """The terms of a regularizer; ``None`` where it is no such sum."""
+        if isinstance(reg, BlockSum):
+            parts = [cls.of(part, block.stop - block.start) for block, part in reg.blocks]
+            known = [part for part in parts if part is not None]
+            return cls(*map(np.concatenate, zip(*known, strict=True))) if len(known) == len(parts) else None
+        if not isinstance(reg, L2 | SeparableRegularizer):
+            return None
+        return cls(*(_spread(term, n_params) for term in terms_of(reg)))
+
+    @property
+    def is_bounded(self) -> bool:
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    @property
+    def has_interior(self) -> bool:
+        return bool((self.lower < self.upper).all())
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """The rows of the identity that the kinks below need."""
+        if self.is_bounded:
+            return (1.0, -1.0)
+        return (1.0,) if self.l1.any() else ()
+
+    def kinks(self) -> Kinks:
+        """``l1 |w| = -l1 w + 2 l1 max(0, w)`` and an upper bound by rows of I, a lower bound by rows of -I.
+
+        Where w has one sign only, ``l1 |w|`` is linear.  A bound is a kink beyond which J rises without end.
+        """
+        bends = (self.lower < 0.0) & (self.upper > 0.0)
+        left = np.where(self.lower >= 0.0, self.l1, -self.l1)
+        zero = np.zeros_like(left)
+        absolute = np.where(bends, 2.0 * self.l1, 0.0)
+        if not self.is_bounded:
+            return Kinks(left, zero[None, :], absolute[None, :], zero[None, :])
+        places = [[zero, -_finite(self.lower)], [_finite(self.upper), zero]]
+        caps = [[absolute, _walls(self.lower)], [_walls(self.upper), zero]]
+        return Kinks(np.append(left, zero), np.block(places), np.block(caps), np.zeros((2, 2 * zero.size)))
+
+    def clipped(self, w: FloatArray) -> FloatArray:
+        """w within its bounds."""
+        return np.clip(w, self.lower, self.upper)
+
+    def inside(self, w: FloatArray, reach: FloatArray) -> FloatArray:
+        """w moved off its bounds by ``reach``, or by a tenth of the way to the other bound."""
+        width = self.upper - self.lower
+        off = np.minimum(reach, 0.1 * width)
+        return np.clip(w, self.lower + off, self.upper - off)
+
+
+def _spread(term: float | FloatArray, n_params: int) -> FloatArray:
+    return np.broadcast_to(np.asarray(term, dtype=np.float64), (n_params,))
+
+
+def _finite(bound: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(bound), bound, 0.0)
+
+
+def _walls(bound: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(bound), ENDLESS, 0.0)

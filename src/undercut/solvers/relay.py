@@ -1,0 +1,138 @@
+"""Solvers in a row: the next one takes over where the last one no longer gets closer.
+
+All start from the best point found so far, and the bounds of all hold:
+
+    max_k lower_bound_k  <=  min_w J(w)  <=  min_k objective_k
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+from typing_extensions import override
+
+from undercut.contracts import Regularizer, Risk, Solver, State
+from undercut.errors import NonfiniteError, require
+from undercut.trace import Certificate, Progress, Status
+from undercut.types import FloatArray
+
+CLOSER = 0.5  # share of the gap that must be left for a step to count
+
+
+@dataclass(frozen=True)
+class RelayState:
+    at: int  # which solver runs
+    inner: State
+    gap: float  # when the last step counted
+    idle: int  # steps since then
+    solution: FloatArray
+    progress: Progress
+    status: Status | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Relay(Solver[RelayState, Risk, Regularizer]):
+    """One certified solver after the other, each until it stalls.
+
+    >>> import numpy as np
+    >>> from undercut import L1, Hinge, LinearRisk, minimize
+    >>> from undercut.solvers import InteriorPoint, LevelBundle
+    >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
+    >>> result = minimize(risk, L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle())))
+    >>> result.w.round(2), {row.solver for row in result.trace}
+    (array([ 1., -1.]), {'InteriorPoint'})
+    """
+
+    may_stall: ClassVar[bool] = False  # the solvers are watched one by one
+
+    candidates: tuple[Solver[Any, Any, Any], ...]
+    patience: int = 60  # steps within which the gap must be halved; the last solver has no limit
+
+    def __post_init__(self) -> None:
+        require(len(self.candidates) >= 1, "`candidates` must name at least one solver", self.candidates)
+        require(self.patience >= 1, "`patience` must be at least 1", self.patience)
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        for solver in self.candidates:
+            solver.check(risk, reg)
+
+    @override
+    def certificate(self, risk: Risk) -> Certificate:
+        return self.candidates[0].certificate(risk)
+
+    @override
+    def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RelayState:
+        inner = self.candidates[0].init(risk, reg, w0)
+        progress = replace(inner.progress, solver=self.candidates[0].name)
+        return RelayState(0, inner, progress.gap, 0, inner.solution, progress)
+
+    @override
+    def step(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        # 1. One step of the solver that runs.
+        solver, is_last = self.candidates[state.at], state.at + 1 == len(self.candidates)
+        step = state.progress.step + 1
+        try:
+            inner = solver.step(risk, reg, state.inner)
+        except NonfiniteError:
+            if is_last:
+                raise
+            return self._handed_over(risk, reg, state, step)
+
+        # 2. The best point and the best bound of all.
+        moved = _merged(state, inner, solver.name, step)
+
+        # 3. The next solver, where this one has stalled.
+        status = solver.ended(inner)
+        if is_last:
+            return replace(moved, status=status)
+        stays = status is None and moved.idle < self.patience
+        return moved if stays else self._handed_over(risk, reg, moved, step)
+
+    @override
+    def ended(self, state: RelayState) -> Status | None:
+        return state.status
+
+    @override
+    def restored(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        return replace(state, inner=self.candidates[state.at].restored(risk, reg, state.inner))
+
+    @override
+    def finish(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        solver = self.candidates[state.at]
+        final = solver.finish(risk, reg, state.inner)
+        return state if final is state.inner else _merged(state, final, solver.name, state.progress.step + 1)
+
+    def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState, step: int) -> RelayState:
+        at = state.at + 1
+        inner = self.candidates[at].init(risk, reg, state.solution)
+        fresh = replace(state, at=at, inner=_Unused(state.solution, Progress()), idle=0)
+        return _merged(fresh, inner, self.candidates[at].name, step)
+
+
+@dataclass(frozen=True)
+class _Unused:
+    """The state of a solver that has done nothing yet."""
+
+    solution: FloatArray
+    progress: Progress
+
+
+def _merged(state: RelayState, inner: State, solver: str, step: int) -> RelayState:
+    """The state of all, after the one that runs has moved."""
+    last, was, now = state.progress, state.inner.progress, inner.progress
+    is_better = now.objective < last.objective
+    progress = replace(
+        now,
+        step=step,
+        objective=min(last.objective, now.objective),
+        lower_bound=max(last.lower_bound, now.lower_bound),
+        n_evaluations=last.n_evaluations + now.n_evaluations - was.n_evaluations,
+        n_passes=last.n_passes + now.n_passes - was.n_passes,
+        solver=solver,
+    )
+    counts = progress.gap <= CLOSER * state.gap
+    gap, idle = (progress.gap, 0) if counts else (state.gap, state.idle + 1)
+    return RelayState(state.at, inner, gap, idle, inner.solution if is_better else state.solution, progress)

@@ -1,0 +1,51 @@
+"""A relay: the next solver takes over where the last one stalls, and the bounds of all count."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from tests.catalogue import Problem
+
+from undercut import L1, CuttingPlane, Status, Stop, minimize
+from undercut.errors import CapabilityError, ParameterError
+from undercut.solvers import InteriorPoint, LevelBundle, Newton, Relay
+
+RISK = Problem("hinge").risk()
+IMPATIENT = Relay(candidates=(CuttingPlane(), InteriorPoint()), patience=1)
+
+
+def test_a_solver_that_gets_no_closer_hands_over_to_the_next():
+    result = minimize(RISK, L1(1e-3), IMPATIENT, stop=Stop(gap_rel=1e-8))
+    assert result.status is Status.CONVERGED
+    assert [name for name, _ in itertools.groupby(row.solver for row in result.trace)] == [
+        "CuttingPlane",
+        "InteriorPoint",
+    ]
+
+
+def test_points_and_bounds_of_all_count():
+    trace = minimize(RISK, L1(1e-3), IMPATIENT, stop=Stop(gap_rel=1e-8)).trace
+    for last, now in itertools.pairwise(trace):
+        assert now.objective <= last.objective
+        assert now.lower_bound >= last.lower_bound
+        assert now.n_evaluations >= last.n_evaluations
+        assert now.step == last.step + 1
+
+
+def test_the_last_solver_goes_on_alone():
+    alone = minimize(RISK, L1(0.1), LevelBundle(), stop=Stop(gap_rel=1e-6))
+    relay = minimize(RISK, L1(0.1), Relay(candidates=(LevelBundle(),), patience=1), stop=Stop(gap_rel=1e-6))
+    assert np.array_equal(alone.w, relay.w)
+
+
+@pytest.mark.parametrize("settings", [{"candidates": ()}, {"candidates": (InteriorPoint(),), "patience": 0}])
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(ParameterError, match="must"):
+        Relay(**settings)
+
+
+def test_every_solver_must_fit_the_problem():
+    with pytest.raises(CapabilityError, match="Newton needs a smooth risk"):
+        minimize(RISK, L1(0.1), Relay(candidates=(InteriorPoint(), Newton())))
