@@ -31,7 +31,6 @@ from undercut.risks import CRF, M3N
 from undercut.selection import Path, regularization_path
 from undercut.selection.grid import first_lambda
 from undercut.solvers import DualCoordinate, LineSearchBundle, Newton, NonconvexBundle, ProximalBundle, Race
-from undercut.solvers.auto import resolve
 
 LAMS = np.geomspace(1e-1, 1e-4, 5)
 STOP = Stop(gap_rel=1e-4)
@@ -151,12 +150,18 @@ def test_a_smooth_path_needs_one_evaluation_per_step_and_none_at_its_start():
     assert (path.n_evaluations[1:] <= [result.n_steps for result in path.results[1:]]).all()
 
 
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_a_working_set_is_carried_without_an_evaluation(penalty):
+    path = regularization_path(RISKS["logistic"], LAMS, penalty=penalty, solver="working_set")
+    assert (path.n_evaluations[1:] <= [result.n_steps for result in path.results[1:]]).all()
+    assert (path.gaps <= 1e-3 * path.objectives).all()
+
+
 def test_the_winner_of_a_race_begins_the_next_run():
     rng = np.random.default_rng(0)
     X = sp.random(400, 300, density=0.1, format="csr", random_state=rng)
     risk = LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Hinge())
-    race = resolve("deterministic", risk, L2(0.1))
-    assert isinstance(race, Race)
+    race = Race(candidates=(LineSearchBundle(), DualCoordinate()), deterministic=True)
     state = race.init(risk, L2(1e-3), np.zeros(300))
     while state.progress.gap > 1e-3 * state.progress.objective:
         state = race.step(risk, L2(1e-3), state)
