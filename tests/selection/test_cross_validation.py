@@ -35,7 +35,7 @@ from undercut.selection.leave_one_out import left_out_errors
 from undercut.selection.shared_rows import SharedRows
 from undercut.solvers import Stop, minimize
 
-LAMS = np.geomspace(1.0, 1e-4, 5)
+LAMS = np.geomspace(1.0, 1e-3, 4)
 
 
 def two_classes(n=150, d=6):
@@ -53,16 +53,15 @@ X, Y = two_classes()
     [
         {},
         {"loss": "logistic", "fit_intercept": False},
-        {"loss": "logistic", "penalty": "l1"},
-        {"class_weight": "balanced", "rule": "one_standard_error"},
+        {"loss": "logistic", "penalty": "l1", "class_weight": "balanced"},
         {"scoring": "roc_auc", "cv": KFold(4, shuffle=True, random_state=0)},
     ],
 )
 def test_the_scores_are_those_of_a_grid_search(settings):
-    own = LinearClassifierCV(LAMS, gap_rel=1e-6, **settings | {"rule": "one_standard_error"}).fit(X, Y)
+    own = LinearClassifierCV(LAMS, gap_rel=1e-5, **settings | {"rule": "one_standard_error"}).fit(X, Y)
     plain = {name: settings[name] for name in settings if name not in ("rule", "cv", "scoring")}
     search = {name: settings[name] for name in settings if name in ("cv", "scoring")}
-    other = GridSearchCV(LinearClassifier(gap_rel=1e-6, **plain), {"lam": list(LAMS)}, **search).fit(X, Y)
+    other = GridSearchCV(LinearClassifier(gap_rel=1e-5, **plain), {"lam": list(LAMS)}, **search).fit(X, Y)
     assert set(other.cv_results_) <= set(own.cv_results_)
     for name in ("mean_test_score", "std_test_score"):
         assert own.cv_results_[name] == pytest.approx(other.cv_results_[name], abs=2e-3)
@@ -113,7 +112,7 @@ def test_several_classes_share_one_grid_that_is_found(settings):
 
 
 def test_threads_find_the_same_and_folds_can_be_sent_to_processes():
-    settings = {"lams": LAMS[1:4], "cv": 2, "loss": "logistic", "extend": True}
+    settings = {"lams": LAMS[1:], "cv": 2, "loss": "logistic", "extend": True}
     alone = LinearClassifierCV(**settings).fit(X, Y)
     threads = LinearClassifierCV(**settings, n_jobs=2).fit(X, Y)
     assert threads.lam_ == alone.lam_
@@ -125,7 +124,7 @@ def test_threads_find_the_same_and_folds_can_be_sent_to_processes():
 
 def test_groups_stay_together():
     groups = np.arange(150) // 10
-    own = LinearClassifierCV(LAMS[1:4], cv=GroupKFold(3), extend=True).fit(X, Y, groups=groups)
+    own = LinearClassifierCV(LAMS[1:], cv=GroupKFold(3), extend=True).fit(X, Y, groups=groups)
     assert own.cv_results_["split2_test_score"].size == own.lams_.size
 
 
@@ -300,7 +299,6 @@ def test_a_bad_grid_is_refused(lams):
 CHECKED = [
     LinearClassifierCV([0.1], cv=2),
     LinearRegressorCV([0.1], cv=2),
-    MultivariateClassifierCV([0.1], cv=2),
 ]
 
 
