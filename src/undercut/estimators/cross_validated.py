@@ -6,6 +6,7 @@ import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -211,7 +212,7 @@ class CrossValidated(CertifiedEstimator):
 
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
-        stop = Stop(gap_rel=GRID_GAP, max_steps=self.max_steps)
+        stop = replace(search.stop, gap_rel=max(GRID_GAP, self.gap_rel))
         ends = [
             [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
             for risk in self._all(self._plain(1.0), given)
