@@ -14,7 +14,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
-    "rich": ["callbacks", "display", "cli"],
+    "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],
