@@ -174,11 +174,13 @@ def table_sparse(n_rows: int | None, max_seconds: float) -> None:
     top = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
     lams = np.geomspace(0.99 * top, 0.0099 * top, 20)
     stop = Stop(gap_rel=GAP, max_seconds=max_seconds)
+    regularization_path(LinearRisk(X[:500], y[:500], Logistic()), lams[:3], penalty="l1")  # compiles
     path, ours = timed(lambda: regularization_path(risk, lams, penalty="l1", stop=stop))
     gap = float((path.gaps / path.lower_bounds).max())
     table.row("logistic", "ours", f"{ours:.2f}", path.n_nonzero[-1], f"{gap:.1e}, certified")
     for method, run in SPARSE_PEERS.items():
         try:
+            run(X[:500], y[:500], lams[:3])  # compiles
             coefs, theirs = timed(lambda run=run: run(X, y, lams))
         except ImportError:
             table.row("logistic", f"{method}, not installed", "-", "-", "-")
@@ -192,7 +194,6 @@ def celer_path(X: Any, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
     import celer
 
     columns = X.tocsc()
-    celer.celer_path(columns[:200], y[:200], pb="logreg", alphas=[1.0])  # compiles
     return np.asarray(celer.celer_path(columns, y, pb="logreg", alphas=y.size * lams, tol=GAP)[1].T)
 
 
@@ -200,7 +201,6 @@ def skglm_path(X: Any, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
     from skglm import SparseLogisticRegression
 
     columns, coefs = X.tocsc(), []
-    SparseLogisticRegression(alpha=1.0, fit_intercept=False).fit(columns[:200], y[:200])  # compiles
     model = SparseLogisticRegression(tol=GAP * lams[-1], fit_intercept=False, warm_start=True)
     for lam in lams:
         model.alpha = lam
