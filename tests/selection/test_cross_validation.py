@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -288,6 +290,16 @@ def test_a_best_lambda_at_the_end_of_the_grid_warns_and_goes_on_where_wanted(lam
     assert own.lams_.size > 2
     assert (np.diff(own.lams_) < 0.0).all()
     assert 0 < own.best_index_ < own.lams_.size - 1
+
+
+@pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+def test_fits_that_meet_a_limit_are_counted_in_one_warning():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ConvergenceWarning)
+        LinearClassifierCV([1e-4, 1e-5], cv=2, max_steps=1, solver="line_search_bundle").fit(X, Y)
+    told = [str(each.message) for each in seen]
+    assert sum(text.startswith("4 of 4 fits of the folds met a limit") for text in told) == 1
+    assert len(told) == 2  # and the fit to all samples
 
 
 @pytest.mark.parametrize("lams", [[], [0.1, -0.1]])

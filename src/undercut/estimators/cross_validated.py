@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import StrOptions
@@ -151,6 +152,7 @@ class CrossValidated(CertifiedEstimator):
         scores = cross_validate(folds, lams, search)
         if grid is not None:
             scores = self._beyond_ends(folds, scores, search, given)
+        _warn_unfinished(scores)
         self._report(scores)
         return self._refit(given)
 
@@ -261,6 +263,18 @@ class CrossValidated(CertifiedEstimator):
         if self.scoring is None:
             return None
         return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def _warn_unfinished(scores: Scores) -> None:
+    """Warn about fits that met a limit before their gap was reached."""
+    count = int(scores.unfinished.sum())
+    if count:
+        warnings.warn(
+            f"{count} of {scores.scores.size} fits of the folds met a limit before `gap_rel`; the largest relative gap "
+            f"is {scores.gaps.max():.3g}: raise max_steps or max_seconds, or leave out the smallest lambdas",
+            ConvergenceWarning,
+            stacklevel=frames_inside(),
+        )
 
 
 def warn_end(lams: FloatArray, at: int) -> None:
