@@ -10,10 +10,11 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
-    "rich": ["callbacks", "cli"],
+    "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],

@@ -27,6 +27,7 @@ def files(tmp_path, monkeypatch):
         dump_svmlight_file(X, scores.argmax(axis=1), f"{name}3.svm", zero_based=False)
         dump_svmlight_file(X, scores[:, 0], f"{name}r.svm", zero_based=False)
         grades = np.digitize(scores[:, 0], [-1, 1])
+        dump_svmlight_file(X, grades, f"{name}s.svm", zero_based=False, query_id=np.repeat(np.arange(12), 10))
         dump_svmlight_file(X, grades, f"{name}q.svm", zero_based=False, query_id=np.repeat(np.arange(12), 10))
     return tmp_path
 
@@ -45,6 +46,7 @@ def risk_on_valid(kind):
         ("r", ("--loss", "absolute")),
         ("2", ("--measure", "f1")),
         ("q", ("--loss", "ndcg@5")),
+        ("s", ("--task", "sequence", "--loss", "crf")),
         ("2", ("--online", "--passes", 20, "--chunk-rows", 50)),
     ],
 )

@@ -26,7 +26,7 @@ SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
     """Everything a reader may want to know about a model or a checkpoint."""
     try:
-        rows = _model_rows(load_model(path), top)
+        rows = model_rows(load_model(path), top)
     except ModelFileError:
         try:
             rows = checkpoint_rows(read_header(path))
@@ -52,8 +52,8 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     return [*rows, Row("settings", {key: value for key, value in scalars.items() if value != "None"})]
 
 
-def _model_rows(model: Any, top: int) -> list[Row]:
-    """The steps of a pipeline, and what its last one is."""
+def model_rows(model: Any, top: int) -> list[Row]:
+    """The rows of a model; of a pipeline its steps, and the rows of the last."""
     if not isinstance(model, Pipeline):
         return info_rows(model, top)
     steps = [type(step).__name__ for step in model]

@@ -163,17 +163,20 @@ def sequence_rows(model: SequenceLabeler, data: LabelledSequences) -> list[Row]:
             Row("chunk recall", overall.recall),
             Row("chunk F1", overall.f1),
         ]
-    known = {label: code for code, label in enumerate(model.classes_.tolist())}
-    if known.keys() >= set(data.y):
-        rows.append(Row("test risk", _risk(model, data, np.array([known[label] for label in data.y]))))
+    if set(model.classes_.tolist()) >= set(data.y):
+        risk = chain_risk(model, data)
+        rows.append(Row("test risk", float(risk.value(risk.design.pack(model._weights())))))
     return rows
 
 
-def _risk(model: SequenceLabeler, data: LabelledSequences, codes: Array) -> float:
-    """The mean loss of the labelings."""
+def chain_risk(model: SequenceLabeler, data: LabelledSequences) -> ChainRisk:
+    """The mean loss of the labelings of other sequences; their labels must be among those of the model."""
+    known = {label: code for code, label in enumerate(model.classes_.tolist())}
+    unknown = set(data.y) - known.keys()
+    if unknown:
+        raise DataError(f"the labels must be among those of the training data; got {min(unknown)!r}")
     sequences = model._sequences(data.X, data.options.get("lengths"))
-    risk = ChainRisk(
-        sequences.X, codes, model._loss(), sequences.lengths, n_labels=model.classes_.size, start=True, end=True,
-        bias=True, pairs="all",
+    return ChainRisk(
+        sequences.X, np.array([known[label] for label in data.y]), model._loss(), sequences.lengths,
+        n_labels=model.classes_.size, start=True, end=True, bias=True, pairs="all",
     )  # fmt: skip
-    return float(risk.value(risk.design.pack(model._weights())))

@@ -16,7 +16,6 @@ from undercut.cli.data import read_training, read_weights
 from undercut.cli.evaluate import score_rows
 from undercut.cli.given import Given
 from undercut.cli.models import build, fit
-from undercut.cli.options import named
 from undercut.cli.record import record
 from undercut.cli.recorders import recorders
 from undercut.cli.report import Row, fit_rows, print_report
@@ -24,7 +23,7 @@ from undercut.cli.rna import read_rna
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
-from undercut.cli.valid import early_stopping
+from undercut.cli.valid import early_stopping, sequence_stopping
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.interrupts import EXIT_CODE, graceful
@@ -96,8 +95,6 @@ def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
 
 def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the sequences of any file."""
-    if "valid" in given:
-        raise named("valid").refusal("is not for --task sequence", given["valid"])
     model = _estimator(name, given)
     data = read_sequences(file, given["folds"], given["n_features"])
     given.check_file(data.kind)
@@ -108,6 +105,7 @@ def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, i
                 f"--columns names {given['columns']}; {file} has {len(data.X.columns)} before the label"
             )
     width = None if data.is_text else data.X.shape[1]
+    model.callbacks = [*(model.callbacks or ()), *sequence_stopping(model, width, given)]
     n_sequences = data.lengths.size
     weight = read_weights(given["weights"], n_sequences)
     if "C" in given:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import read_fitting
+from undercut.cli.data import fitting, read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
 from undercut.cli.options import named
 from undercut.cli.report import labels
+from undercut.cli.sequences import ROWS, chain_risk, read_sequences
 from undercut.errors import DataError
-from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker
+from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, SequenceLabeler
 from undercut.estimators.ranker import named_risk
 from undercut.io.svmlight import SvmlightData
-from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
+from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.types import Array, FloatArray
 
 ValidationLoss = Callable[[Any, FloatArray], float]
@@ -36,6 +39,24 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
             other = read_fitting(model, given["valid"], data.X.shape[1])
             return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
+
+
+def sequence_stopping(model: SequenceLabeler, n_features: int | None, given: Given) -> list[EarlyStopping]:
+    """What ends a fit to sequences; nothing without ``--valid``."""
+    if "valid" not in given:
+        return []
+    other = read_sequences(given["valid"])
+    if other.kind == ROWS and n_features is not None:
+        other = replace(other, X=fitting(other.X, n_features, given["valid"]))
+
+    @cache
+    def risk_of_other() -> ChainRisk:  # once the fit has found features and labels
+        return chain_risk(model, other)
+
+    def loss(risk: Any, w: FloatArray) -> float:
+        return float(risk_of_other().value(risk_of_other().design.pack(risk.unpack(w))))
+
+    return [EarlyStopping(loss, given["patience"])]
 
 
 class BestPass:

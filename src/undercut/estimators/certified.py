@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -53,12 +54,14 @@ class Minimizer:
         self.fine = fine  # statuses that need no warning
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
+        self._began = time.perf_counter()
         self._share_among(1)
 
     def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
         """Divide the time that is left; that of a resumed fit is counted from its beginning."""
-        spent = max(sum(session.done.values()) for session in self._sessions) if self._sessions else 0.0
-        self._budget = Budget(max(self.stop.max_seconds - spent / n_threads, 0.0), n_runs, n_threads)
+        before = max((sum(session.done.values()) for session in self._sessions), default=0.0) / n_threads
+        spent = before + time.perf_counter() - self._began
+        self._budget = Budget(max(self.stop.max_seconds - spent, 0.0), n_runs, n_threads)
 
     def each(self, work: Callable[[P], T], problems: Iterable[P], runs_each: int = 1) -> Iterator[T]:
         """What ``work`` makes of several problems, each in that many runs at most; ``jobs`` of them at a time."""
