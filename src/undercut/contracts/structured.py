@@ -90,7 +90,25 @@ class LikelihoodModel(Protocol):
 
 @runtime_checkable
 class MarginalModel(LikelihoodModel, Protocol):
-    """A likelihood that knows the probabilities of the parts of a labeling, such as the label of each token."""
+    """A likelihood that knows the probabilities of the parts of a labeling, such as the label of each token.
+
+    >>> import numpy as np
+    >>> from undercut.contracts import MarginalModel
+    >>> from undercut.testing import check_structured_model
+    >>> class Signs:  # logistic regression: Psi(x, y) = y x / 2; the parts are [y = -1] and [y = 1]
+    ...     n_params = 2
+    ...     def joint_feature(self, x, y):
+    ...         return y * x / 2
+    ...     def log_partition(self, w, x):
+    ...         return np.logaddexp(w @ x / 2, -w @ x / 2), np.tanh(w @ x / 2) * x / 2
+    ...     def parts(self, x, y):
+    ...         return np.array([y == -1, y == 1], float)
+    ...     def marginals(self, w, x):
+    ...         return 1.0 / (1.0 + np.exp(np.array([w @ x, -w @ x])))
+    >>> check_structured_model(Signs(), np.eye(2), [1, -1], labelings=lambda x: [-1, 1])
+    >>> isinstance(Signs(), MarginalModel)
+    True
+    """
 
     def parts(self, x: Any, y: Labeling) -> Array:
         """An array of numbers, of the same shape for all labelings of x: which parts y has."""
@@ -101,7 +119,16 @@ class MarginalModel(LikelihoodModel, Protocol):
 
 @runtime_checkable
 class PredictingModel(Protocol):
-    """A model that can tell the best labeling of an input whose labeling is unknown."""
+    """A model that can tell the best labeling of an input whose labeling is unknown.
+
+    >>> import numpy as np
+    >>> from undercut.contracts import PredictingModel
+    >>> class Signs:
+    ...     def predict(self, w, x):
+    ...         return 1 if w @ x > 0 else -1
+    >>> isinstance(Signs(), PredictingModel), Signs().predict(np.ones(2), np.array([1.0, -3.0]))
+    (True, -1)
+    """
 
     def predict(self, w: Any, x: Any) -> Labeling:
         """A labeling that maximizes ``<w, Psi(x, y)>``."""
