@@ -19,6 +19,7 @@ from .estimators import (
     OnlineRegressor as OnlineRegressor,
     Ranker as Ranker,
     RankerCV as RankerCV,
+    RnaFolder as RnaFolder,
     SequenceLabeler as SequenceLabeler,
     SequenceLabelerCV as SequenceLabelerCV,
     TransductiveClassifier as TransductiveClassifier,
@@ -51,7 +52,9 @@ from .regularizers import (
 )
 from .risks import (
     ChainRisk as ChainRisk,
+    FoldingModel as FoldingModel,
     FunctionRisk as FunctionRisk,
+    LikelihoodRisk as LikelihoodRisk,
     LinearRisk as LinearRisk,
     MulticlassRisk as MulticlassRisk,
     MultivariateRisk as MultivariateRisk,
