@@ -116,11 +116,11 @@ def rmatmat(indptr, indices, data, G, out):
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
         if count == g.size:  # a loop without a list is a vector loop
             for k in range(start, stop):
-                row = out[np.uint64(indices[k])]
+                value, row = data[k], out[np.uint64(indices[k])]
                 for c in range(g.size):
-                    row[c] += data[k] * g[c]
+                    row[c] += value * g[c]
         elif count > 0:
             for k in range(start, stop):
-                row = out[np.uint64(indices[k])]
+                value, row = data[k], out[np.uint64(indices[k])]
                 for m in range(count):
-                    row[columns[m]] += data[k] * g[columns[m]]
+                    row[columns[m]] += value * g[columns[m]]
