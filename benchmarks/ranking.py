@@ -43,7 +43,7 @@ from common import (
 )
 from figure3 import SOLVERS
 from undercut import L2, NdcgRisk, PairwiseRisk, Progress, Ranker, Result, Stop, minimize
-from undercut.estimators.ranker import mean_ndcg
+from undercut.estimators.retrieval import ranking_score
 from undercut.io import load_svmlight
 
 try:
@@ -101,7 +101,7 @@ class Fold(NamedTuple):
 
 
 def ndcg(score: Scorer, on: Documents, k: int = 10) -> float:
-    return mean_ndcg(on.y, score(on.X), on.qid, k)
+    return ranking_score(f"ndcg@{k}", on.y, score(on.X), on.qid)
 
 
 # ---------------------------------------------------------------------------------------------------------- the methods

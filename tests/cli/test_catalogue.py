@@ -1,5 +1,7 @@
 """``undercut train`` beyond sums of pointwise losses: measures, ranking, novelty, penalties, joint classes."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
@@ -51,6 +53,28 @@ def test_a_ranking_loss_reads_the_query_ids(queries, undercut, tmp_path, loss):
     code, out, _ = undercut("predict", tmp_path / "m.uc", queries)
     assert code == 0
     assert len(out.splitlines()) == 300
+
+
+def test_measures_of_rankings_are_printed_by_their_names(queries, undercut, tmp_path):
+    undercut("train", queries, "--loss", "pairwise", "--weighting", "pair", "-o", tmp_path / "m.uc")
+    X, y, qid = load_svmlight(queries)
+    model = load_model(tmp_path / "m.uc")
+    assert model.weighting == "pair"
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", queries, "--metrics", "ndcg@3,err@5", "--json")
+    report = json.loads(out)
+    assert report["ndcg@3"] == model.score(X, y, qid=qid, metric="ndcg@3")
+    assert report["err@5"] == model.score(X, y, qid=qid, metric="err@5")
+    assert "map" not in report
+    code, _, err = undercut("evaluate", tmp_path / "m.uc", queries, "--metrics", "ndgc")
+    assert code == 2
+    assert "a measure of rankings must be one of 'ndcg'" in err
+
+
+def test_measures_of_rankings_are_refused_for_other_models(cancer, undercut, tmp_path):
+    undercut("train", cancer, "--lambda", 1, "-o", tmp_path / "m.uc")
+    code, _, err = undercut("evaluate", tmp_path / "m.uc", cancer, "--metrics", "map")
+    assert code == 2
+    assert "--metrics is for rankings; got 'map' for a LinearClassifier" in err
 
 
 def test_novelty_is_detected_without_labels(undercut, tmp_path):

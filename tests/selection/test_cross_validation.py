@@ -204,6 +204,8 @@ def test_queries_stay_together():
     first = Ranker(lam=own.lam_).fit(X[train], y[train], qid=qid[train])
     found = own.cv_results_["split0_test_score"][own.best_index_]
     assert found == pytest.approx(first.score(X[test], y[test], qid=qid[test]), abs=0.02)
+    by_map = RankerCV([1.0, 0.1], cv=4, scoring="map", extend=True).fit(X, y, qid=qid, sample_weight=np.ones(200))
+    assert by_map.best_score_ != own.best_score_
 
 
 def sentences():
