@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler
-from undercut.losses import CrammerSinger
+from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
+from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
@@ -59,12 +59,12 @@ def kernel_problem(gram):
     return GramRisk(gram, Y), KernelNorm(0.1, gram)
 
 
-def sparse(n, d):
-    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), Hinge())
+def sparse(n, d, loss, **options):
+    return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
-def several_classes():
-    return MulticlassRisk(sp.eye_array(1000, 200, format="csr"), np.arange(1000) % 3, CrammerSinger())
+def several_classes(d, loss):
+    return MulticlassRisk(sp.eye_array(1000, d, format="csr"), np.arange(1000) % 3, loss)
 
 
 CASES = [
@@ -92,12 +92,19 @@ CASES = [
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
-    (sparse(1000, 200), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (sparse(4000, 30), L2(0.1), Race(candidates=(LineSearchBundle(), DualCoordinate()))),
-    (sparse(30, 30), L2(0.1), LineSearchBundle()),
+    (sparse(200, 1500, Hinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(200, 1500, SquaredHinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (
+        sparse(200, 1500, SquaredHinge(), fit_intercept=True),
+        L2(0.1),
+        Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+    ),
+    (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
+    (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
-    (several_classes(), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
 ]
 
 

@@ -15,14 +15,16 @@ from sklearn.svm import LinearSVC
 from tests.catalogue import LOSSES, MARGIN, Problem
 
 from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Ramp, Squared, Status, Stop, minimize
+from undercut._jit.dual_coordinate import ROW_COST
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import WithConstant, as_design
 from undercut.risks import MulticlassRisk
 from undercut.solvers import SOLVERS, DualCoordinate, LineSearchBundle
-from undercut.solvers.bounds import LINE_ACCURACY
+from undercut.solvers.bounds import LINE_ACCURACY, ROUNDING
 from undercut.solvers.coordinate import dual_coordinate, face
 from undercut.solvers.coordinate.conjugates import conjugate_of, has_conjugate
+from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
 from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
 
 KNOWN = tuple(name for name, case in LOSSES.items() if has_conjugate(case.loss))
@@ -255,6 +257,35 @@ def test_any_start_leads_to_the_optimum(loss, scale):
     w0 = scale * np.random.default_rng(7).standard_normal(problem.d)
     result = minimize(problem.risk(), problem.reg, DualCoordinate(), w0=w0, stop=TIGHT)
     assert_certified(result, problem.optimum().value)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
+def test_the_sweeps_vector_stays_within_the_rounding_that_a_bound_allows_for(loss):
+    """``v`` is not computed anew; its distance to ``X' a`` and its length are bounded."""
+    X, y = wide()
+    risk, reg = LinearRisk(X, y, LOSSES[loss].loss), L2(1e-5)
+    descent = pointwise_descent(risk, reg, np.zeros(y.size))
+    descent.run(20 * descent.dual.pass_work)
+    drift = ROUNDING * descent.dual.reach * descent.work / ROW_COST
+    assert 0.0 < np.linalg.norm(descent.v - X.T @ descent.a) <= drift <= 1e-6 * np.linalg.norm(descent.v)
+    assert np.linalg.norm(descent.v) <= descent.dual.reach
+    at_sweeps, anew = descent.bound(math.inf), descent.bound(0.0)
+    assert at_sweeps <= anew <= at_sweeps + 1e-6 * abs(anew)
+    assert np.linalg.norm(descent.v - X.T @ descent.a) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_certificate_at_moderate_accuracy_reads_the_data_once(monkeypatch):
+    X, y = wide()
+    risk = LinearRisk(X, y, Hinge())
+    calls = {"matvec": 0, "rmatvec": 0}
+    for name in calls:
+        plain = getattr(risk.design, name)
+        monkeypatch.setattr(
+            risk.design, name, lambda v, name=name, plain=plain: calls.update({name: calls[name] + 1}) or plain(v)
+        )
+    result = minimize(risk, L2(1e-4), DualCoordinate(), stop=Stop(gap_rel=1e-3))
+    assert result.status is Status.CONVERGED
+    assert calls == {"matvec": result.trace[-1].n_evaluations - 1, "rmatvec": 1}  # the first point is zero
 
 
 def test_samples_that_shrinking_left_out_by_mistake_come_back():

@@ -9,11 +9,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, strategies as st
 
-from undercut import L2, CuttingPlane, Hinge, LinearClassifier, LinearRisk, LineSearchBundle, Stop, minimize
+from undercut import L2, CuttingPlane, Hinge, LinearClassifier, LinearRisk, LineSearchBundle, Logistic, Stop, minimize
 from undercut.contracts import Cut
 from undercut.errors import CapabilityError, NonfiniteError, ParameterError
-from undercut.solvers import DualCoordinate, Newton, Race
+from undercut.solvers import DualCoordinate, Newton, Race, TruncatedNewton
 from undercut.solvers.auto import resolve
+from undercut.solvers.race import TRIAL
 from undercut.trace import Status
 
 BOTH = (LineSearchBundle(), DualCoordinate())
@@ -55,6 +56,28 @@ def test_the_trace_and_the_result_say_who_did_what():
     assert {row.solver for row in result.trace} == {"LineSearchBundle", "DualCoordinate"}
     assert "% LineSearchBundle" in result.detail
     assert "% DualCoordinate" in result.detail
+
+
+def test_the_most_promising_candidate_has_the_longest_first_turn():
+    """The cost of a step is its evaluations and passes, so the first turns can be added up."""
+    race = Race(candidates=BOTH, deterministic=True)
+    trace = minimize(problem(1), L2(1e-7), race, stop=Stop(gap_rel=1e-9)).trace
+    names = [row.solver for row in trace]
+    second = names.index("DualCoordinate")
+    assert names[:second] == ["LineSearchBundle"] * second
+    back = names.index("LineSearchBundle", second)
+    first_cost = 2.0 * trace[second - 1].n_evaluations
+    costs = [DualCoordinate.pass_cost * row.n_passes + 2.0 * row.n_evaluations - first_cost for row in trace]
+    assert costs[back - 2] <= TRIAL * first_cost <= costs[back - 1]
+
+
+def test_products_with_the_hessian_count_in_a_deterministic_race():
+    X = np.random.default_rng(0).standard_normal((40, 60))
+    risk = LinearRisk(X, np.sign(X[:, 0]), Logistic())
+    result = minimize(risk, L2(1e-4), TruncatedNewton(), stop=Stop(gap_rel=1e-6))
+    steps = result.trace[-1].step
+    assert result.trace[-1].n_passes >= 2 * steps
+    assert minimize(risk, L2(1e-4), TruncatedNewton(), stop=Stop(max_passes=3)).status is Status.MAX_PASSES
 
 
 def test_a_solver_alone_is_named_in_its_trace():
@@ -101,7 +124,7 @@ def test_a_race_in_which_nobody_moves_is_stalled():
 
 
 def test_auto_races_where_no_rule_decides_and_a_seed_makes_it_repeatable():
-    risk = problem(0)
+    risk = problem(0, d=1200)
     assert isinstance(resolve("auto", risk, L2(1e-5)), Race)
     assert not resolve("auto", risk, L2(1e-5)).deterministic
     assert resolve("deterministic", risk, L2(1e-5)).deterministic

@@ -11,11 +11,26 @@ import scipy.sparse as sp
 from hypothesis import given, settings, strategies as st
 from tests.catalogue import LOSSES, SMOOTH, Problem
 
-from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Squared, Status, Stop, minimize
+from undercut import (
+    L1,
+    L2,
+    ElasticNet,
+    FunctionRisk,
+    Hinge,
+    LinearRisk,
+    Logistic,
+    MulticlassRisk,
+    Squared,
+    Status,
+    Stop,
+    minimize,
+)
 from undercut.errors import CapabilityError, ParameterError
+from undercut.losses import CrammerSinger, Softmax
 from undercut.solvers import LevelBundle, WorkingSet
+from undercut.solvers.auto import resolve
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.working_set import balanced
+from undercut.solvers.coordinate.sparse_problem import balanced
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
 REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}
@@ -76,6 +91,92 @@ def test_a_large_lambda_is_optimal_at_zero_without_a_step(loss, fit_intercept):
     assert result.n_steps == 0
     assert not result.w.any()
     assert minimize(risk, L1(0.99 * lam_max), WorkingSet(), stop=EXACT).w.any()
+
+
+def one_hot(n, n_features, n_groups, seed=0):
+    """Rows with an entry 1 in each group of features, and the scores of a random model."""
+    rng = np.random.default_rng(seed)
+    width = n_features // n_groups
+    columns = np.stack([group * width + rng.integers(0, width, n) for group in range(n_groups)], axis=1)
+    X = sp.csr_array((np.ones(n * n_groups), columns.ravel(), np.arange(0, n * n_groups + 1, n_groups)))
+    return X, X @ rng.standard_normal(X.shape[1])
+
+
+@pytest.mark.parametrize("n_groups", [1, 5])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "huber_hinge"])
+@pytest.mark.parametrize("share", [0.3, 1e-3, 1e-5])
+def test_the_gap_closes_on_separable_data(n_groups, loss, share):
+    """Samples beyond the margin have no curvature, and shifts of all weights of a group cost nothing."""
+    X, scores = one_hot(2000, 20, n_groups)
+    risk = LinearRisk(X, np.where(scores > np.median(scores), 1.0, -1.0), LOSSES[loss].loss, fit_intercept=True)
+    lam = share * float(np.abs(risk.cut(np.zeros(20)).a).max())
+    result = minimize(risk, L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=60))
+    assert result.status is Status.CONVERGED
+
+
+def test_models_of_correlated_positive_features_are_minimized_to_the_end():
+    """Coordinate descent looks converged long before: every coordinate is at its minimum when it is visited."""
+    rng = np.random.default_rng(2)
+    X = np.maximum(rng.standard_normal((400, 10)) @ rng.standard_normal((10, 60)) + 2.0, 0.0)
+    risk = LinearRisk(X, np.sign(X @ rng.standard_normal(60)), Logistic())
+    lam = 0.01 * float(np.abs(risk.cut(np.zeros(60)).a).max())
+    result = minimize(risk, L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=10))
+    assert result.status is Status.CONVERGED
+
+
+def classes(n, d, n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    y = (X @ rng.standard_normal((d, n_classes)) + rng.standard_normal((n, n_classes))).argmax(axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    return X, y
+
+
+def softmax_by_clarabel(X, y, weight, reg, fit_intercept):
+    """The optimum according to a conic solver."""
+    n_classes = int(y.max()) + 1
+    W, b = cp.Variable((X.shape[1], n_classes)), cp.Variable(n_classes)
+    scores = X @ W + (np.ones((y.size, 1)) @ cp.reshape(b, (1, n_classes), order="C") if fit_intercept else 0.0)
+    own = cp.sum(cp.multiply(np.eye(n_classes)[y], scores), axis=1)
+    penalty = reg.terms.l1 * cp.sum(cp.abs(W)) + 0.5 * reg.terms.l2 * cp.sum_squares(W)
+    program = cp.Problem(cp.Minimize(penalty + (weight / weight.sum()) @ (cp.log_sum_exp(scores, axis=1) - own)))
+    program.solve(solver=cp.CLARABEL)
+    return float(program.value)
+
+
+@regs
+@pytest.mark.parametrize("shape", [(60, 6), (20, 110)], ids=["gram", "direct"])
+@pytest.mark.parametrize(("sparse", "fit_intercept"), [(False, True), (True, False)])
+def test_softmax_agrees_with_a_conic_solver(reg, shape, sparse, fit_intercept):
+    X, y = classes(*shape, 3)
+    weight = np.random.default_rng(1).integers(0, 3, y.size) + (np.arange(y.size) < 3)
+    risk = MulticlassRisk(sp.csr_array(X) if sparse else X, y, Softmax(), weight, fit_intercept=fit_intercept)
+    result = minimize(risk, reg, WorkingSet(), stop=EXACT)
+    optimum = softmax_by_clarabel(X, y, weight, reg, fit_intercept)
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= optimum * (1.0 + 1e-6)
+    assert result.objective == pytest.approx(optimum, rel=1e-5)
+    assert result.objective == pytest.approx(reg.value(result.w) + risk.value(result.w), rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.9, 1e-2, 1e-4])
+def test_softmax_is_certified_at_any_lambda_and_exactly_sparse(share):
+    X, y = classes(200, 40, 4)
+    X = np.hstack([X, X[:, :3], np.ones((200, 1)), np.zeros((200, 1))])
+    risk = MulticlassRisk(X, y, Softmax(), fit_intercept=True)
+    lam = share * float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
+    result = minimize(risk, L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=60))
+    assert result.status is Status.CONVERGED
+    assert (result.w.reshape(4, -1)[:, -1] == 0.0).all()
+    assert np.count_nonzero(result.w) < result.w.size
+    again = minimize(risk, L1(lam), WorkingSet(), w0=result.w, stop=Stop(gap_rel=2e-6))
+    assert again.n_steps <= 1
+
+
+def test_auto_takes_working_sets_for_sparse_softmax():
+    X, y = classes(30, 5, 3)
+    assert isinstance(resolve("auto", MulticlassRisk(X, y, Softmax()), L1(0.1)), WorkingSet)
+    assert not isinstance(resolve("auto", MulticlassRisk(X, y, CrammerSinger()), L1(0.1)), WorkingSet)
 
 
 @settings(max_examples=25, deadline=None)
@@ -212,6 +313,7 @@ def test_balanced_slopes_sum_to_zero_and_only_shrink(slopes):
         (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Logistic()), ElasticNet(1.0, l1_ratio=0.0), "positive l1_ratio"),
         (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge()), L1(1.0), "smooth loss"),
         (FunctionRisk(lambda w: (0.0, w), 2, lower_bound=0.0), L1(1.0), "LinearRisk"),
+        (MulticlassRisk(np.eye(2), np.array([0, 1]), CrammerSinger()), L1(1.0), "smooth loss"),
     ],
 )
 def test_other_problems_are_refused(risk, reg, rule):

@@ -52,23 +52,22 @@ def dots(starts, rows, values, active, g, out):
 
 
 @njit(cache=True, nogil=True)
-def bends(starts, rows, values, moved, out):
-    """``out_j = sum_i d_i x_ij^2`` with ``d = moved[:, 0]``."""
+def bends(starts, rows, values, d, out):
+    """``out_j = sum_i d_i x_ij^2``."""
     for j in range(out.size):
         total = 0.0
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-            total += values[k] * moved[np.uint64(rows[k]), 0] * values[k]  # in this order 0 * x^2 is 0
+            total += values[k] * d[np.uint64(rows[k])] * values[k]  # in this order 0 * x^2 is 0
         out[j] = total
 
 
 @njit(cache=True, nogil=True)
-def move_scores(starts, rows, values, change, moved):
-    """Add ``sum_j change_j x_j`` to ``moved[:, 1]``."""
-    for j in range(change.size):
-        delta = change[j]
-        if delta != 0.0:
+def add_scores(starts, rows, values, w, out):
+    """Add ``sum_j w_j x_j`` to ``out``."""
+    for j in range(w.size):
+        if w[j] != 0.0:
             for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-                moved[np.uint64(rows[k]), 1] += values[k] * delta
+                out[np.uint64(rows[k])] += values[k] * w[j]
 
 
 @njit(cache=True, inline="always")
@@ -86,45 +85,45 @@ def _minimizer(w, gradient, bend, l1, l2):
 
 
 @njit(cache=True, nogil=True)
-def descend(starts, rows, values, moved, gradient, bend, balance, l1, l2, w, b, n_epochs):
-    """Epochs on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
+def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
+    """An epoch over the active parameters on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
 
-    ``moved``: D and z in two columns, z overwritten like w; ``gradient``: ``X' u``; ``bend``: the diagonal of
-    ``X' D X``; ``balance``: (sum u, sum D) with a free intercept b, else (0, 0).  The first epoch visits every
-    parameter, the others those it has left unequal to zero.  Returns b and the largest violation of the last epoch.
+    ``gradient``: ``X' u``; ``bend``: the diagonal of ``X' D X``; z and w are overwritten.  Returns the largest
+    violation that was met.
     """
     violation = 0.0
-    active = np.arange(w.size)
-    for epoch in range(n_epochs):
-        violation = 0.0
-        if epoch == 1:
-            active = np.flatnonzero(w)
-        for j in active:
-            slope = gradient[j]
+    for j in active:
+        slope = gradient[j]
+        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+            i = np.uint64(rows[k])
+            slope += values[k] * d[i] * z[i]
+        best = _minimizer(w[j], slope, bend[j], l1, l2)
+        delta = best - w[j]
+        if delta != 0.0:
+            violation = max(violation, abs(delta) * (bend[j] + l2))
+            w[j] = best
             for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-                i = np.uint64(rows[k])
-                slope += values[k] * moved[i, 0] * moved[i, 1]
-            best = _minimizer(w[j], slope, bend[j], l1, l2)
-            delta = best - w[j]
-            if delta != 0.0:
-                violation = max(violation, abs(delta) * (bend[j] + l2))
-                w[j] = best
-                for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-                    moved[np.uint64(rows[k]), 1] += values[k] * delta
-        if balance[1] > 0.0:
-            shift = -_balance(moved, balance[0]) / balance[1]
-            b += shift
-            for i in range(moved.shape[0]):
-                moved[i, 1] += shift
-    return b, violation
+                z[np.uint64(rows[k])] += values[k] * delta
+    return violation
 
 
-@njit(cache=True, nogil=True)
-def _balance(moved, total):
-    """``total + sum_i d_i z_i``."""
-    for i in range(moved.shape[0]):
-        total += moved[i, 0] * moved[i, 1]
-    return total
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def descend_dense(XT, d, z, gradient, bend, l1, l2, w, active):
+    """The same for dense columns, which are the rows of ``XT``."""
+    violation = 0.0
+    for j in active:
+        x = XT[j]
+        slope = 0.0
+        for i in range(z.size):
+            slope += x[i] * d[i] * z[i]
+        best = _minimizer(w[j], gradient[j] + slope, bend[j], l1, l2)
+        delta = best - w[j]
+        if delta != 0.0:
+            violation = max(violation, abs(delta) * (bend[j] + l2))
+            w[j] = best
+            for i in range(z.size):
+                z[i] += x[i] * delta
+    return violation
 
 
 @njit(cache=True, nogil=True)

@@ -92,6 +92,7 @@ class Solver(ABC, Generic[S, K, G]):
     reg_type: ClassVar[type] = Regularizer
     needs_convex: ClassVar[bool] = True
     may_stall: ClassVar[bool] = True  # a run without any change for long is over
+    pass_cost: ClassVar[float] = 1.0  # of one of ``Progress.n_passes``, in products with X
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -16,10 +16,10 @@ from undercut.contracts import (
     LineRisk,
     MarginLoss,
     MinorizedRisk,
-    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
+    SmoothLoss,
     SmoothRisk,
     Solver,
     SortedScores,
@@ -48,7 +48,7 @@ from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
-WIDE = 0.1  # features per sample
+MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
@@ -160,21 +160,15 @@ TABLE = (
     ),
     Row(
         "several classes, margin loss, large sparse X",
-        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide_dual(risk, reg),
+        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_large_and_sparse(risk) and _has_dual(risk, reg),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        "kinked loss, large sparse X with many features",
-        lambda risk, reg: _has_kinks(risk) and _is_wide_dual(risk, reg),
+        f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",
+        lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "dual coordinate descent never multiplies by planes; the bundle is faster where lambda is large",
-    ),
-    Row(
-        "kinked loss, large sparse X",
-        lambda risk, reg: _has_kinks(risk) and _is_large_and_sparse(risk) and _accepts(DualCoordinate(), risk, reg),
-        lambda risk: Race(candidates=(LineSearchBundle(), DualCoordinate())),
-        "planes are short and few where there are few features, coordinate descent is faster for moderate lambda",
+        "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
     ),
     Row(
         "squared loss, X dense or with few features",
@@ -187,6 +181,12 @@ TABLE = (
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        f"smooth loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg),
+        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+        "products with a sparse X are cheaper than those with planes",
     ),
     Row(
         "the risk is smooth and has Hessian products",
@@ -235,10 +235,6 @@ def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
     except CapabilityError:
         return False
     return True
-
-
-def _has_kinks(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
 
 
 def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
@@ -292,12 +288,18 @@ def _is_large_and_sparse(risk: Risk) -> bool:
     return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
 
 
-def _is_wide_dual(risk: Risk, reg: Regularizer) -> bool:
+def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    if not _is_large_and_sparse(risk) or not _accepts(DualCoordinate(), risk, reg):
-        return False
-    n_samples, n_features = _features(risk).shape
-    return bool(n_features >= WIDE * n_samples)
+    return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+
+
+def _is_smooth_with_intercept(risk: Risk) -> bool:
+    """Whether Newton steps find the free intercept together with w."""
+    return isinstance(risk, LinearRisk) and risk.fit_intercept and isinstance(risk.loss, SmoothLoss)
+
+
+def _has_dual(risk: Risk, reg: Regularizer) -> bool:
+    return _accepts(DualCoordinate(), risk, reg)
 
 
 def _is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:

@@ -1,14 +1,15 @@
 """Several solvers on one problem, each in turn, and then the one that closes the gap fastest.
 
-Every certified solver says how far it is from the optimum, so solvers can be compared while they run.  Each candidate
-starts from the best point found so far and has a first turn of the same cost.  Then the one goes on that would be the
-first to make the gap ``AHEAD`` times smaller if it went on as in the second half of what it has spent; whenever it has
-spent ``PATIENCE`` times as much as another, that one's time is doubled, and all are compared again.  They share the
-best point and the best bound:
+Every certified solver says how far it is from the optimum, so solvers can be compared while they run.  The first
+candidate is the most promising; each of the others starts from the best point found so far and has a first turn of
+``TRIAL`` times what the first one has spent.  Then the one goes on that would be the first to make the gap ``AHEAD``
+times smaller if it went on as in the second half of what it has spent; whenever it has spent ``PATIENCE`` times as much
+as another, that one's time is doubled, and all are compared again.  They share the best point and the best bound:
 
     max_k lower_bound_k  <=  min_w J(w)  <=  min_k objective_k
 
-The cost of a step is the time it takes, or with ``deterministic`` the passes over the data that it reports.
+The cost of a step is the time it takes, or with ``deterministic`` the passes over the data that it reports, each at the
+``pass_cost`` of its solver.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
 
 FIRST_STEPS, FIRST_SECONDS = 10, 0.02  # the first turn lasts at least that long
+TRIAL = 0.25
+TURN = 1.25  # the leader is compared again when it has spent that many times as much: predictions are often wrong
 PATIENCE = 8.0
 AHEAD = 10.0
 FASTEST = 7.0  # the largest logarithm of a gap's decrease that a prediction may be based on
@@ -184,7 +187,8 @@ class Race(Solver[RaceState, Risk, Regularizer]):
         """The cost of its last step; gaps are remembered at costs that grow by a tenth."""
         after, cost = runner.progress, seconds
         if self.deterministic:
-            cost = after.n_passes - before.n_passes + 2.0 * (after.n_evaluations - before.n_evaluations) + 1e-9
+            cost = runner.solver.pass_cost * (after.n_passes - before.n_passes)
+            cost += 2.0 * (after.n_evaluations - before.n_evaluations) + 1e-9
         spent = runner.spent + cost
         if runner.costs and spent < 1.1 * runner.costs[-1]:
             return replace(runner, spent=spent)
@@ -203,8 +207,8 @@ def _next_turn(state: RaceState) -> RaceState:
     """Who goes on, and until what it has spent."""
     running = [at for at, runner in enumerate(state.runners) if runner.status is None]
     waiting = [at for at in running if state.runners[at].state is None]
-    if waiting:  # a first turn as long as the others'
-        return replace(state, at=waiting[0], until=max(runner.spent for runner in state.runners))
+    if waiting:
+        return replace(state, at=waiting[0], until=TRIAL * max(runner.spent for runner in state.runners))
     return _led(state, running) if running else state
 
 
@@ -216,7 +220,8 @@ def _led(state: RaceState, running: list[int]) -> RaceState:
     others = sorted((at for at in running if at != leader), key=lambda at: spent[at])
     if others and spent[leader] >= PATIENCE * spent[others[0]]:
         return replace(state, at=others[0], until=2.0 * spent[others[0]])
-    return replace(state, at=leader, until=PATIENCE * spent[others[0]] if others else math.inf)
+    until = min(PATIENCE * spent[others[0]], TURN * spent[leader]) if others else math.inf
+    return replace(state, at=leader, until=until)
 
 
 def _merged(last: Progress, before: Runner, after: Runner) -> Progress:

@@ -35,7 +35,11 @@ class ScoreRisk(LineRisk):
 
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
-        return ScoreLine(self, self.design.matvec(w), self.design.matvec(direction))
+        return ScoreLine(self, self.scores(w), self.scores(direction))
+
+    def scores(self, w: FloatArray) -> FloatArray:
+        """``X w``, in an array of its own; without a pass over X where w is zero, as most runs start."""
+        return self.design.matvec(w) if w.any() else np.zeros(self.design.shape[0])
 
     def intercept(self, w: FloatArray) -> float:
         """The intercept that belongs to w; 0 where the risk has none."""

@@ -7,6 +7,7 @@ With p_i a distribution over the classes and ``A_ik = weight_i / lam ([k = y_i] 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
@@ -31,11 +32,16 @@ class ClassDual:
     """The constants of one dual problem; no method changes it."""
 
     risk: MulticlassRisk
-    lam: float
+    strength: float  # lambda
     rows: Rows
     squares: FloatArray  # |x_i|^2
     cap: FloatArray  # weight / lam
     costs: FloatArray  # label_loss
+
+    @property
+    def reach(self) -> float:
+        """None is given: the shares of a sample are rounded too."""
+        return math.inf
 
     @property
     def pass_work(self) -> int:
@@ -53,7 +59,7 @@ class ClassDual:
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """``D(A)``, given ``z = A' X``."""
-        return self.lam * (self.gain(a) - 0.5 * float(np.vdot(z, z)))
+        return self.strength * (self.gain(a) - 0.5 * float(np.vdot(z, z)))
 
     def gain(self, a: FloatArray) -> float:
         """``sum_i cap_i sum_k p_ik label_loss[y_i, k]``; the diagonal of label_loss is zero."""
@@ -72,13 +78,10 @@ class ClassDual:
         shares[at] -= self.cap
         return -shares
 
-    @property
-    def strength(self) -> float:
-        return self.lam
-
-    def bound(self, a: FloatArray, z: FloatArray) -> float:
-        size = float(np.vdot(np.abs(a), self.costs[self.risk.y])) + float(np.vdot(z, z))
-        return self.value(a, z) - ROUNDING * self.lam * size
+    def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
+        square = float(np.vdot(z, z))
+        rounding = ROUNDING * (float(np.vdot(np.abs(a), self.costs[self.risk.y])) + square)
+        return self.value(a, z) - self.strength * (rounding + drift * (math.sqrt(square) + drift))
 
 
 @dataclass(eq=False, kw_only=True)

@@ -3,6 +3,9 @@
 A sample that a sweep finds stuck, by more than the largest move of the sweep before, is left out of the next ones.
 Where the derivatives of the others are below a tolerance every sample comes back, and the tolerance is lowered: no
 decision is final.
+
+Every visit of a sample adds rounding to the sweeps' vector v.  A bound is taken at v itself, without a pass over X, as
+long as all that rounding may have added costs it little; otherwise v is computed anew.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from undercut._jit.dual_coordinate import shuffle
+from undercut._jit.dual_coordinate import ROW_COST, shuffle
+from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
 FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
@@ -28,7 +32,11 @@ class Dual(Protocol):
 
     @property
     def strength(self) -> float:
-        """How much of minus a slope of the risk is one unit of a."""
+        """How much of minus a slope of the risk is one unit of a, and the factor of ``1/2 |z|^2`` in the dual."""
+
+    @property
+    def reach(self) -> float:
+        """A bound of |v| at all points whose dual is not negative; infinite where none is known, or v is not z."""
 
     def settled(self, a: FloatArray) -> FloatArray:
         """a in its domain, where the rounding of many sweeps may have moved it out."""
@@ -42,8 +50,11 @@ class Dual(Protocol):
     def primal(self, v: FloatArray) -> FloatArray:
         """The w that belongs to a dual point, given the sweeps' vector."""
 
-    def bound(self, a: FloatArray, z: FloatArray) -> float:
-        """A lower bound on the optimum that holds in spite of rounding, from the feasible point nearest to a."""
+    def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
+        """A lower bound on the optimum that holds in spite of rounding, from the feasible point nearest to a.
+
+        ``drift`` : a bound of ``|z - X' a|``.
+        """
 
 
 D = TypeVar("D", bound=Dual)
@@ -61,6 +72,7 @@ class Descent(ABC, Generic[D]):
     order: Array  # the samples; the active ones come first
     active: int
     work: int = 0  # entries of X used
+    exact: int = 0  # work when v was last computed from a
     sweeps: int = 0
     position: int = 0  # of the next sample in ``order``
     most: float = 0.0  # largest and least derivative that the present sweep could use
@@ -81,6 +93,17 @@ class Descent(ABC, Generic[D]):
         end = self.work + budget
         while self.work < end:
             self._advance(end - self.work)
+
+    def bound(self, allowance: float) -> float:
+        """A lower bound on the optimum; v is computed anew where its rounding could cost more than ``allowance``."""
+        dual = self.dual
+        drift = ROUNDING * dual.reach * (self.work - self.exact) / ROW_COST  # an update costs ROW_COST at least
+        if dual.strength * drift * (dual.reach + drift) <= allowance:
+            return dual.bound(self.a, self.v, drift)
+        self.a = dual.settled(self.a)
+        z = dual.products(self.a)
+        self.v, self.exact = dual.kernel_vector(z), self.work
+        return dual.bound(self.a, z, 0.0)
 
     def _advance(self, budget: int) -> None:
         """One sweep, or as much of it as ``budget`` allows."""

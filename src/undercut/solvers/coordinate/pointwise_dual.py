@@ -12,6 +12,7 @@ point that meets the constraint.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -36,6 +37,7 @@ from undercut.solvers.coordinate.conjugates import Conjugate, conjugate_of
 from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
+FIRST_RHO = 0.3  # of the mean squared length of a row: larger ones shorten the moves, smaller ones slow the multiplier
 SMALLEST = 1e-300  # stands for the curvature of an empty row
 
 
@@ -57,6 +59,7 @@ class PointwiseDual:
     zone: float
     logistic: bool
     rho: float  # at the start; 0 without a free intercept
+    reach: float  # of v: ``1/2 |v|^2 <= 1/m sum_i weight_i l(y_i, 0)`` where the dual is not negative
 
     @property
     def pass_work(self) -> int:
@@ -111,13 +114,14 @@ class PointwiseDual:
         """``D(a)``, given ``z = X' a``."""
         return self.strength * float(self.gains(a).sum()) - self.reg.conjugate(self.strength * z)
 
-    def bound(self, a: FloatArray, z: FloatArray) -> float:
+    def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         if self.risk.fit_intercept:
             a = self.feasible(a)
             z = self.products(a)
-        reach = float(np.linalg.norm(z)) * float(np.linalg.norm(self.reg.conjugate_argmax(self.strength * z)))
-        size = float(np.abs(self.gains(a)).sum()) + reach
-        return self.value(a, z) - ROUNDING * self.strength * size
+        gains, length = self.gains(a), float(np.linalg.norm(z))
+        squares = length * float(np.linalg.norm(self.reg.conjugate_argmax(self.strength * z)))
+        rounding = ROUNDING * (float(np.abs(gains).sum()) + squares) + drift * (length + drift)
+        return self.strength * (float(gains.sum()) - rounding) - self.reg.conjugate(self.strength * z)
 
     def feasible(self, a: FloatArray) -> FloatArray:
         """a with its sum made zero: first by the variables inside their intervals, which costs D least."""
@@ -157,12 +161,19 @@ def pointwise_dual(risk: LinearRisk, reg: L2 | ElasticNet) -> PointwiseDual:
     rows = _scaled(cast(StoredDesign, risk.design).rows(), metric)
     squares = np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    rho = max(float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
+    rho = max(FIRST_RHO * float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
     cap = risk.weight / strength
     terms = _terms(conjugate, cap, squares)
     return PointwiseDual(
-        risk, reg, rows, terms, cap, strength, l1 / strength, metric, conjugate.zone, conjugate.logistic, rho
-    )
+        risk, reg, rows, terms, cap, strength, l1 / strength, metric, conjugate.zone, conjugate.logistic, rho,
+        _reach(risk, reg),
+    )  # fmt: skip
+
+
+def _reach(risk: LinearRisk, reg: L2 | ElasticNet) -> float:
+    if risk.fit_intercept or not isinstance(reg, L2) or reg.center is not None or reg.weights is not None:
+        return math.inf
+    return math.sqrt(2.0 * risk.phi.evaluate(np.zeros(risk.n_samples)).value / reg.lam)
 
 
 def _terms(conjugate: Conjugate, cap: FloatArray, squares: FloatArray) -> FloatArray:

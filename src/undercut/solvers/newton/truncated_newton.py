@@ -11,8 +11,8 @@ which closes with the square of the gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -36,7 +36,9 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
     array([ 0.5, -0.5])
     """
 
-    forcing: float = 0.1  # conjugate gradients end where the residual is this share of the gradient
+    pass_cost: ClassVar[float] = 2.0  # a product with the Hessian is one with X and one with its transpose
+
+    forcing: float = 0.2  # conjugate gradients end where the residual is this share of the gradient
 
     def __post_init__(self) -> None:
         require(0.0 < self.forcing < 1.0, "`forcing` must be between 0 and 1", self.forcing)
@@ -59,16 +61,18 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
 
         # 1. The Newton direction, up to a share of the gradient.
         scale = hessian.diagonal() + reg.hessian_diagonal(risk.n_params)
-        direction = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), scale, self.forcing)
+        direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), scale, self.forcing)
 
         # 2. The minimum of J along it; the plane there proves a bound.
-        return descend(risk, reg, state, direction)
+        moved = descend(risk, reg, state, direction)
+        n_passes = state.progress.n_passes + count + 1  # one for the diagonal
+        return replace(moved, progress=replace(moved.progress, n_passes=n_passes))
 
 
 def conjugate_gradients(
     product: Callable[[FloatArray], FloatArray], target: FloatArray, scale: FloatArray, forcing: float
-) -> FloatArray:
-    """An x with ``A x`` near ``target``: the residual is at most ``forcing`` of it in the norm ``sqrt(r' r / scale)``.
+) -> tuple[FloatArray, int]:
+    """(x, products): ``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' r / scale)``.
 
     It ends early at the deadline of the run, and where rounding makes A look indefinite.
     """
@@ -77,8 +81,10 @@ def conjugate_gradients(
     size = float(residual @ scaled)
     enough = forcing**2 * size
     direction = scaled
-    for _ in range(3 * target.size + 10):  # exact arithmetic needs at most target.size
+    count = 0
+    while count < 3 * target.size + 10:  # exact arithmetic needs at most target.size
         along = product(direction)
+        count += 1
         curvature = float(direction @ along)
         if not curvature > 0.0:
             break
@@ -89,4 +95,4 @@ def conjugate_gradients(
         if size <= enough or expired():
             break
         direction = scaled + size / last * direction
-    return x
+    return x, count

@@ -1,0 +1,134 @@
+"""What a race of ``auto`` costs beside the best of its candidates alone.
+
+    python benchmarks/race.py                  # some two minutes
+    python benchmarks/race.py --jobs hinge
+
+Seconds of processor time on one thread to a certified gap, the least of three runs; a candidate alone has three times
+what the race took.  The price is the time of the race over that of the best candidate, by the clock (``auto``) and by
+counts of passes (``deterministic``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import norm
+from threadpoolctl import threadpool_limits
+
+from common import Table, print_machine
+from peers_jobs import Job, available, data, lam_of, regularizer, risk_of
+from undercut import Result, Status, Stop, minimize
+from undercut.solvers import Race
+from undercut.solvers.auto import resolve
+
+SECONDS = 10.0
+LIMIT = 3.0  # for a candidate alone, in times of the race
+REPEATS, SHORT = 3, 0.5  # runs of at most so many seconds are repeated
+TEXT = "made-up text"
+MANY = ("hinge", 2, 1e-3), ("hinge", 4, 1e-3), ("hinge", 3, 1e-6), ("squared hinge", 3, 1e-3), ("logistic", 4, 1e-6)
+CLASSES = ("softmax", 3, 1e-3), ("Crammer-Singer", 2, 1e-3)
+
+
+def jobs() -> list[Job]:
+    """Two made-up sets and two real ones, the same losses and lambdas for each; and images."""
+    found = [
+        Job(loss, "L2", False, name, level, gap)
+        for name in (TEXT, "wide", "rcv1-sample", "20news")
+        for loss, level, gap in (*MANY, *CLASSES)
+        if name != "rcv1-sample" or loss not in ("softmax", "Crammer-Singer")
+    ]
+    return [*found, Job("logistic", "L2", True, TEXT, 3, 1e-3), Job("squared hinge", "L2", False, "mnist", 1, 1e-3)]
+
+
+def samples(job: Job) -> tuple[Any, np.ndarray]:
+    return text(job.targets) if job.set == TEXT else data(job.set, job.targets)
+
+
+def text(targets: str) -> tuple[sp.csr_matrix, np.ndarray]:
+    """8000 documents of 80 words out of 20000, with Zipf's frequencies; scores of a random model with noise."""
+    rng = np.random.default_rng(0)
+    n, d, length = 8000, 20000, 80
+    frequency = 1.0 / np.arange(1.0, d + 1.0)
+    words = rng.choice(d, size=n * length, p=frequency / frequency.sum())
+    X = sp.csr_matrix((np.ones(n * length), (np.repeat(np.arange(n), length), words)), shape=(n, d))
+    X = X @ sp.diags(1.0 + np.log(n / (1.0 + X.getnnz(axis=0))))
+    X = sp.csr_matrix(sp.diags(1.0 / norm(X, axis=1)) @ X)
+    scores = X @ rng.standard_normal((d, 10))
+    scores = (scores - scores.mean(axis=0)) / scores.std() + 0.7 * rng.standard_normal((n, 10))
+    return X, scores.argmax(axis=1) if targets == "classes" else np.where(scores[:, 0] > 0.0, 1.0, -1.0)
+
+
+class Timed(NamedTuple):
+    """The least time of some runs; infinite where they do not arrive."""
+
+    seconds: float
+    result: Result
+
+
+def timed(job: Job, X: Any, y: np.ndarray, solver: Any, limit: float) -> Timed:
+    spent = []
+    while not spent or (len(spent) < REPEATS and min(spent) <= SHORT):
+        began = time.process_time()
+        risk = risk_of(job, X, y)
+        reg = regularizer(job.penalty, lam_of(job, risk))
+        end = began + limit
+        late = [lambda progress, end=end: time.process_time() > end]  # a busy machine has less processor time
+        result = minimize(risk, reg, solver, stop=Stop(gap_rel=job.gap), callbacks=late)
+        spent.append(time.process_time() - began)
+    return Timed(min(spent) if result.status is Status.CONVERGED else float("inf"), result)
+
+
+def run(job: Job, table: Table) -> None:
+    X, y = samples(job)
+    risk = risk_of(job, X, y)
+    chosen = resolve("auto", risk, regularizer(job.penalty, lam_of(job, risk)))
+    if not isinstance(chosen, Race):
+        return
+    for solver in chosen.candidates:  # compilation
+        timed(job, X, y, solver, 0.05)
+    clock, counts = (timed(job, X, y, solver, SECONDS) for solver in ("auto", "deterministic"))
+    limit = min(SECONDS, max(LIMIT * clock.seconds, SHORT))
+    alone = [timed(job, X, y, solver, limit).seconds for solver in chosen.candidates]
+    names = [type(solver).__name__ for solver in chosen.candidates]
+    best = min(alone)
+    table.row(
+        job.loss, "yes" if job.intercept else "no", job.set, f"{lam_of(job, risk):.0e}", f"{job.gap:.0e}",
+        ", ".join(f"{name} {_shown(seconds, limit)}" for name, seconds in zip(names, alone, strict=True)),
+        f"{clock.seconds:.3g}", clock.result.detail or f"100 % {names[0]}",
+        f"{clock.seconds / best:.2f}", f"{counts.seconds / best:.2f}",
+    )  # fmt: skip
+
+
+def _shown(seconds: float, limit: float) -> str:
+    return f"{seconds:.3g}" if seconds < float("inf") else f"not in {limit:.2g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", default="", metavar="PATTERN", help="regular expression that the names must contain")
+    pattern = parser.parse_args().jobs
+    numba.set_num_threads(1)
+    with threadpool_limits(1):
+        print_machine()
+        table = Table(
+            "Races of auto",
+            [
+                "loss", "intercept", "set", "lambda", "gap", "alone, seconds", "auto, seconds", "shares", "price",
+                "price by counts",
+            ],
+        )  # fmt: skip
+        chosen = [job for job in jobs() if re.search(pattern, job.name)]
+        here = {job.set for job in available([job for job in chosen if job.set != TEXT])} | {TEXT}
+        for job in chosen:
+            if job.set in here:
+                run(job, table)
+
+
+if __name__ == "__main__":
+    main()

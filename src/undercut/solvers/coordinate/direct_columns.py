@@ -1,0 +1,275 @@
+"""Columns that are visited one at a time while ``z = X (v - w) + b`` is kept up to date.
+
+Coordinate descent is extrapolated from its last epochs (Bertrand and Massias 2021) as long as signs change, and takes
+turns with Newton steps by conjugate gradients on the parameters that are not zero once they hardly do.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import working_set as kernels
+from undercut.deadline import expired
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.threads import all_threads
+from undercut.types import Array, FloatArray
+
+EPOCHS = 5  # of coordinate descent between accelerations, which combine them
+SETTLED = 0.002  # share of the parameters that may change their signs in those epochs before a Newton step
+CG_STEPS = 50  # of conjugate gradients for a Newton step, at most
+CG_ACCURACY = 0.1  # share of the residual that they may leave
+TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
+
+Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, rows, values
+
+
+class DirectColumns(Columns):
+    """Columns with epochs of coordinate descent."""
+
+    derived: ClassVar = ("parts", "XT", "_bends")
+    n_samples: int
+    n_entries: int
+
+    @property
+    def n_params(self) -> int:
+        return self.ids.size
+
+    @abstractmethod
+    def products(self, active: Array, g: FloatArray) -> FloatArray:
+        """``X' g`` for the active columns, zero for the others."""
+
+    @abstractmethod
+    def bends(self, model: Model) -> FloatArray:
+        """The diagonal of ``X' D X``."""
+
+    @abstractmethod
+    def epoch(self, trial: Trial, active: Array) -> float:
+        """Minimize over one active parameter after the other; the largest violation that was met."""
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self.products(np.arange(self.n_params), slopes)
+
+    @override
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
+        trial = Trial(self, model, penalty, w)
+        fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
+        for done in range(1, min(fit, n_rounds) + 1):
+            met = trial.descend()
+            if expired() or (met <= tol and trial.violation() <= tol):
+                break
+            if done < n_rounds:
+                trial.accelerate()
+        return Move(trial.w, trial.z)
+
+
+class CompressedColumns(DirectColumns):
+    """Columns of which only the entries that are not zero are stored."""
+
+    parts: Parts
+
+
+class SparseColumns(CompressedColumns):
+    """Columns with one parameter each."""
+
+    def __init__(self, design: SparseDesign, ids: Array) -> None:
+        X = design.X
+        self.ids = ids
+        self.n_samples = X.shape[0]
+        slot = np.full(X.shape[1], -1, np.int32)
+        slot[ids] = np.arange(ids.size, dtype=np.int32)
+        counts = np.zeros(ids.size, np.int64)
+        kernels.count_entries(X.indices, slot, counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+        kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
+        self.parts = (starts, rows, values)
+        self.n_entries = rows.size
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        out = np.zeros(self.n_samples)
+        kernels.add_scores(*self.parts, w, out)
+        return out
+
+    @override
+    def products(self, active: Array, g: FloatArray) -> FloatArray:
+        out = np.zeros(self.ids.size)
+        kernels.dots(*self.parts, active, g, out)
+        return out
+
+    @override
+    def bends(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        out = np.empty(self.ids.size)
+        kernels.bends(*self.parts, model.bend, out)
+        return out
+
+    @override
+    def epoch(self, trial: Trial, active: Array) -> float:
+        assert isinstance(trial.model, PointwiseModel)
+        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+
+
+class WideColumns(DirectColumns):
+    """Columns of a dense matrix with few rows, widened to float64."""
+
+    def __init__(self, design: DenseDesign, ids: Array) -> None:
+        self.ids = ids
+        self.n_samples = design.shape[0]
+        self.n_entries = self.n_samples * ids.size
+        self.XT = np.ascontiguousarray(np.take(design.X, ids, axis=1).T, dtype=np.float64)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        with all_threads(self.XT.size):
+            return w @ self.XT
+
+    @override
+    def products(self, active: Array, g: FloatArray) -> FloatArray:
+        if 2 * active.size > self.ids.size:
+            with all_threads(self.XT.size):
+                every = self.XT @ g
+            return np.where(np.isin(np.arange(self.ids.size), active), every, 0.0)
+        out = np.zeros(self.ids.size)
+        out[active] = self.XT[active] @ g
+        return out
+
+    @override
+    def bends(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        return np.asarray(np.einsum("ji,ji->j", self.XT * model.bend, self.XT))
+
+    @override
+    def epoch(self, trial: Trial, active: Array) -> float:
+        assert isinstance(trial.model, PointwiseModel)
+        return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+
+
+class Trial:
+    """Where a minimization of the model is."""
+
+    def __init__(self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray) -> None:
+        self.columns, self.model, self.penalty = columns, model, penalty
+        self.start, self.w = w, w.copy()
+        self.z = np.zeros_like(model.slopes)
+        self.totals = model.sums(model.slopes)
+        self.b = np.zeros(self.totals.size)
+        self._intercept_bend = model.intercept_bend
+        self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
+        self.gradient = columns.gradient(model.slopes)
+        self.fixed = (self.gradient, columns.bends(model), *penalty)
+        self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
+
+    def descend(self) -> float:
+        """A few epochs, the first of which visits every parameter; the violation that this one has met."""
+        active = np.arange(self.w.size)
+        violations = []
+        self._past.clear()
+        for _ in range(EPOCHS):
+            violations.append(self.columns.epoch(self, active))
+            self._move_intercept()
+            self._past.append((np.append(self.w, self.b), self.z.copy()))
+            active = np.flatnonzero(self.w)
+        return violations[0]
+
+    def violation(self) -> float:
+        """The largest at the current point."""
+        gradient = self.gradient + self.columns.gradient(self.model.through(self.z))
+        return float(self.penalty.violation(self.w, gradient).max(initial=0.0))
+
+    def accelerate(self) -> None:
+        before, after = np.sign(self._past[0][0][: self.w.size]), np.sign(self.w)
+        if np.count_nonzero(before != after) <= SETTLED * np.count_nonzero(after):
+            self.newton()
+        else:
+            self.extrapolate()
+
+    def extrapolate(self) -> None:
+        """Move to the combination of the last iterates whose changes nearly cancel, if the model is smaller there."""
+        points = np.stack([point for point, _ in self._past])
+        changes = np.diff(points, axis=0)
+        products = changes @ changes.T
+        products[np.diag_indices_from(products)] += TINY * np.trace(products) + np.finfo(float).tiny
+        shares = np.linalg.solve(products, np.ones(EPOCHS - 1))
+        shares /= shares.sum()
+        w, b = self._split(shares @ points[1:])
+        z = np.asarray(np.tensordot(shares, np.stack([z for _, z in self._past[1:]]), 1), np.float64)
+        if self._energy(w, b, z) < self._energy(self.w, self.b, self.z):
+            self.w, self.b, self.z = w, b, z
+
+    def newton(self) -> None:
+        """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
+        step, change = self._newton_step()
+        dw, db = self._split(step)
+        w = self.w + dw
+        crossed = w * self.w < 0.0
+        z = self.z + change
+        if crossed.any():
+            z += self.columns.scores(np.where(crossed, -w, 0.0))
+            w[crossed] = 0.0
+        if self._energy(w, self.b + db, z) < self._energy(self.w, self.b, self.z):
+            self.w, self.b, self.z = w, self.b + db, z
+            return
+        t = float(np.min(-self.w[crossed] / dw[crossed], initial=1.0))
+        self.w, self.b, self.z = self.w + t * dw, self.b + t * db, self.z + t * change
+
+    def _newton_step(self) -> tuple[FloatArray, FloatArray]:
+        """A step of the parameters that are not zero by conjugate gradients, b behind it, and ``X step + b``."""
+        l2 = self.penalty.l2
+        n, active = self.w.size, np.flatnonzero(self.w)
+        scale = np.zeros(n + self.b.size)
+        scale[active] = 1.0 / np.maximum(self.fixed[1][active] + l2, 1e-300)
+        scale[n:] = 1.0 / np.maximum(np.diag(self._intercept_bend), 1e-300)
+        residual = -self._products(active, self.model.through(self.z))
+        residual[active] -= (self.gradient + self.penalty.l1 * np.sign(self.w) + l2 * self.w)[active]
+        residual[n:] -= self.totals
+        step, change = np.zeros(scale.size), np.zeros_like(self.z)
+        search = scale * residual
+        size = first = float(search @ residual)
+        for _ in range(CG_STEPS):
+            if size <= CG_ACCURACY**2 * first:
+                break
+            scores = self._scores(search)
+            product = self._products(active, self.model.through(scores))
+            product[:n] += l2 * search[:n]
+            curvature = float(search @ product)
+            if curvature <= 0.0:
+                break
+            t = size / curvature
+            step += t * search
+            change += t * scores
+            residual -= t * product
+            last, size = size, float(residual @ (scale * residual))
+            search = scale * residual + (size / last) * search
+        return step, change
+
+    def _split(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Parameters, and the intercepts behind them."""
+        return step[: self.w.size].copy(), step[self.w.size :].copy()
+
+    def _scores(self, step: FloatArray) -> FloatArray:
+        """``X step + b``."""
+        w, b = self._split(step)
+        scores = self.columns.scores(w)
+        return scores + b if b.size else scores
+
+    def _products(self, active: Array, g: FloatArray) -> FloatArray:
+        """``X' g`` for the active columns, zero for the others, and the sums of g for the intercepts."""
+        return np.append(self.columns.products(active, g), self.model.sums(g))
+
+    def _move_intercept(self) -> None:
+        if self.b.size:
+            shift = -self._inverse @ (self.totals + self.model.sums(self.model.through(self.z)))
+            self.b = self.b + shift
+            self.z += shift
+
+    def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
+        linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
+        return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)

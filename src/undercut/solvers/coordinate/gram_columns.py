@@ -1,0 +1,152 @@
+"""Columns whose Gram matrix ``X' D X`` is small: dense ones with many rows, or a few sparse ones with many entries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from typing_extensions import override
+
+from undercut._jit import working_set as kernels
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign, sum_of_grams
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.direct_columns import CompressedColumns
+from undercut.threads import all_threads
+from undercut.types import Array, FloatArray
+
+EPOCHS = 3  # of coordinate descent before a Newton step
+CHEAP = 1e-4  # share of the violations asked for that may be left: rounds cost less than the matrix
+ROUNDS = 30  # of descent, at least
+JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
+
+
+class GramColumns(Columns):
+    """Columns whose Gram matrix is small."""
+
+    derived: ClassVar = ("_last", "_columns", "_design", "X")
+
+    @abstractmethod
+    def gram(self, model: Model) -> FloatArray:
+        """``X' D X``."""
+
+    @override
+    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
+        H, gradient, totals = self.gram(model), self.gradient(model.slopes), model.sums(model.slopes)
+        inverse = np.linalg.pinv(model.intercept_bend, hermitian=True)
+        mixed = np.zeros((totals.size, w.size))
+        if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
+            mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
+            H = H - mixed.T @ inverse @ mixed
+            gradient = gradient - mixed.T @ (inverse @ totals)
+        now = w.copy()
+        _descend_gram(H, gradient, now, penalty, CHEAP * tol, max(n_rounds, ROUNDS))
+        change = now - w
+        scores = self.scores(change)
+        return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
+
+
+class PointwiseGram(GramColumns):
+    """A Gram matrix with one weight per sample."""
+
+    _last = np.empty(0), np.empty((0, 0))  # second derivatives, and the matrix
+
+    @abstractmethod
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        """``X' diag(bend) X``."""
+
+    @override
+    def gram(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        if not np.array_equal(model.bend, self._last[0]):  # those of a quadratic loss are the same everywhere
+            self._last = model.bend, self.weighted_gram(model.bend)
+        return self._last[1]
+
+
+class CompressedGram(GramColumns):
+    """A few sparse columns with many entries each."""
+
+    def __init__(self, columns: CompressedColumns) -> None:
+        self.ids = columns.ids
+        self._columns = columns
+        starts, rows, values = columns.parts
+        self.X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._columns.gradient(slopes)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self._columns.scores(w)
+
+
+class CompactColumns(CompressedGram, PointwiseGram):
+    """Sparse columns with one parameter each."""
+
+    @override
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        return SparseDesign(self.X).weighted_gram(bend)
+
+
+class DenseColumns(PointwiseGram):
+    """Columns of a dense matrix, widened to float64."""
+
+    def __init__(self, design: DenseDesign, ids: Array) -> None:
+        self.ids = ids
+        every = ids.size == design.shape[1]
+        self.X = np.asarray(design.X if every else np.take(design.X, ids, axis=1), dtype=np.float64)
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return slopes @ self.X
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        with all_threads(self.X.size):
+            return self.X @ w
+
+    @override
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        return sum_of_grams(self.X, bend)
+
+
+def _descend_gram(
+    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+) -> None:
+    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
+    fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
+    for _ in range(min(fit, n_rounds)):
+        kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol)
+        if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
+            break
+        _newton_on_support(H, gradient, w, penalty)
+
+
+def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:
+    """A Newton step; where signs would change it ends in zeros, or at the first; w and gradient are overwritten."""
+    support = np.flatnonzero(w)
+    if not support.size:
+        return
+    at = w[support]
+    matrix = H[np.ix_(support, support)]
+    slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
+    try:
+        step = cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), -slopes, check_finite=False)
+    except LinAlgError:
+        return
+    crossing = at * (at + step) < 0.0
+    change = np.where(crossing, -at, step)
+    predicted = float(gradient[support] @ change) + 0.5 * float(change @ matrix @ change)
+    if predicted + penalty.value(at + change) >= penalty.value(at):
+        room = np.where(crossing, -at / np.where(crossing, step, 1.0), np.inf)
+        t = min(1.0, float(room.min()))
+        change = np.where(room <= t, -at, t * step)
+    w[support] = np.where(change == -at, 0.0, at + change)
+    gradient += change @ H[support]

@@ -1,0 +1,299 @@
+"""A risk, L1 or the elastic net, and a working set of features: Newton steps on it, and bounds from its slopes.
+
+Arrays of scores have a row per sample and arrays of parameters one per feature: they are vectors where a sample has
+one score, and matrices with a column per class where it has several.  Parameters of a working set are flattened.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.deadline import expired
+from undercut.errors import NonfiniteError
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.regularizers import L1, ElasticNet
+from undercut.risks import LinearRisk
+from undercut.scalar import Point as Along, minimize_convex
+from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
+from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
+from undercut.types import Array, FloatArray
+
+MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
+FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
+SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
+LEAST_DAMPING = 1e-6  # where a loss is linear
+FIRST_DAMPING = 1.0  # after a step that failed: an upper model
+NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
+FEW = 300  # columns: up to here a dense working set has a Gram matrix
+ROWS = 0.5  # per column: from here on too
+
+
+class Effort(NamedTuple):
+    """How much to spend on a working set: Newton steps, and rounds of descent on the model of each."""
+
+    n_newton: int
+    n_rounds: int
+
+
+class Iterate(NamedTuple):
+    """The parameters of a working set, and where they lead."""
+
+    w: FloatArray
+    scores: FloatArray  # of the samples, the intercept included
+    value: float  # of the objective
+    slopes: FloatArray
+    damping: float  # least share of the largest second derivative that models have; per slope if there is none
+
+
+class Point(NamedTuple):
+    """The risk at a solution."""
+
+    value: float
+    slopes: FloatArray  # sum to zero with a free intercept
+    gradient: FloatArray  # X' slopes
+    scores: FloatArray  # X w
+    intercept: FloatArray | float
+
+
+class Bound(NamedTuple):
+    """What a dual point proves: the best bound of ``share slopes``."""
+
+    value: float
+    share: float
+
+
+class SparseProblem(ABC):
+    """A risk and a penalty, as the steps see them.  ``norms`` are those of the columns of X, weighted."""
+
+    weight: FloatArray
+    design: Design
+    smoothness: float  # the largest second derivative of the loss
+
+    def __init__(self, reg: Regularizer, norms: FloatArray) -> None:
+        assert isinstance(reg, L1 | ElasticNet)
+        self.norms = norms
+        self.penalty = Penalty(float(reg.terms.l1), float(reg.terms.l2))
+
+    @abstractmethod
+    def by_feature(self, w: FloatArray) -> FloatArray:
+        """Parameters of the risk, with a row per feature."""
+
+    @abstractmethod
+    def flat(self, by_feature: FloatArray) -> FloatArray:
+        """The inverse of ``by_feature``."""
+
+    @abstractmethod
+    def scores(self, w: FloatArray) -> FloatArray:
+        """``X w``."""
+
+    @abstractmethod
+    def columns(self, ids: Array) -> Columns:
+        """A working set of features."""
+
+    @abstractmethod
+    def model(self, at: Iterate) -> tuple[Model, float]:
+        """The quadratic model of the risk, and its damping."""
+
+    @abstractmethod
+    def evaluate(self, scores: FloatArray) -> Point:
+        """The risk at the best intercept."""
+
+    @abstractmethod
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Value and slopes of the weighted losses at scores that include the intercept."""
+
+    @abstractmethod
+    def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
+        """``weight_i l_i*(share slopes_i / weight_i)`` of every sample with a weight."""
+
+    @abstractmethod
+    def imbalance(self, slopes: FloatArray) -> float:
+        """How far the slopes are from summing to zero; 0 without an intercept."""
+
+    def point(self, scores: FloatArray) -> Point:
+        """The risk at these scores; ``NonfiniteError`` where it has no value."""
+        at = self.evaluate(scores)
+        if not math.isfinite(at.value):
+            raise NonfiniteError(f"the value of the risk is {at.value}")
+        return at
+
+    def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The largest of every feature."""
+        return largest(self.penalty.violation(self.by_feature(w), gradient))
+
+    def bound(self, point: Point, alive: Array, objective: float) -> Bound:
+        """The best bound of ``share slopes``, and that share."""
+        l1, l2 = self.penalty
+        squares = row_sums(point.slopes**2)
+        size = math.sqrt(float((squares[self.weight > 0.0] / self.weight[self.weight > 0.0]).sum()))
+        steepest = float((largest(np.abs(point.gradient)) + ROUNDING * size * self.norms)[alive].max(initial=0.0))
+        shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
+        if l2 > 0.0:
+            shares |= {1.0, math.sqrt(min(shares))}
+
+        def value(share: float) -> float:
+            terms = self.conjugate(point.slopes, share)
+            over = np.maximum(np.abs(share * point.gradient[alive]) - l1, 0.0) if l2 > 0.0 else np.zeros(0)
+            square = 0.5 * float(np.vdot(over, over)) / l2 if l2 > 0.0 else 0.0
+            return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
+
+        return max(Bound(value(share), share) for share in shares)
+
+    def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
+        """The features that no solution uses: the dual point is within ``sqrt(2 L gap)`` of the best."""
+        if not math.isfinite(self.smoothness) or not math.isfinite(gap):
+            return np.zeros(self.norms.size, bool)
+        radius = math.sqrt(2.0 * self.smoothness * max(gap, 0.0))
+        inside = (share * largest(np.abs(gradient)) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
+        return np.asarray(inside & (largest(np.abs(self.by_feature(w))) == 0.0))
+
+    def descend(self, columns: Columns, start: Iterate, tol: float, effort: Effort) -> Iterate:
+        """Proximal Newton steps on the working set until its violations are at most ``tol``."""
+        at = start
+        for _ in range(effort.n_newton):
+            violation = float(self.penalty.violation(at.w, columns.gradient(at.slopes)).max(initial=0.0))
+            violation = max(violation, self.imbalance(at.slopes))
+            if violation <= tol or expired():
+                break
+            at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol), effort.n_rounds)
+        return at
+
+    def _newton_step(self, columns: Columns, at: Iterate, tol: float, n_rounds: int) -> Iterate:
+        """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
+        model, damping = self.model(at)
+        move = columns.minimize(model, at.w, self.penalty, tol, n_rounds)
+        t = self._share(at, move)
+        w = move.w if t == 1.0 else at.w + t * (move.w - at.w)  # zeros of the move stay exact
+        after = self.iterate(w, at.scores + t * move.scores, damping)
+        worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
+        if t < SHORT or not worthwhile:
+            damping = max(10.0 * damping, FIRST_DAMPING)
+        elif t >= 1.0:
+            damping *= 0.1
+        return (after if worthwhile else at)._replace(damping=damping)
+
+    def _share(self, at: Iterate, move: Move) -> float:
+        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile."""
+        change = move.w - at.w
+
+        def point(t: float) -> Along:
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, slopes = self.mean(at.scores + t * move.scores)
+            if not math.isfinite(value):
+                return Along(math.inf, math.nan, math.nan)
+            w = at.w + t * change
+            slope = float(np.vdot(slopes, move.scores)) + self.penalty.slope(w, change)
+            return Along(value + self.penalty.value(w), slope, math.nan)
+
+        if abs(point(1.0).slope) <= FLAT * abs(point(0.0).slope):
+            return 1.0
+        return minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
+
+    def iterate(self, w: FloatArray, scores: FloatArray, damping: float) -> Iterate:
+        """The iterate with these parameters of the working set and scores, the intercept included."""
+        value, slopes = self.mean(scores)
+        return Iterate(w, scores, value + self.penalty.value(w), slopes, damping)
+
+
+class PointwiseProblem(SparseProblem):
+    """One score per sample."""
+
+    def __init__(self, risk: LinearRisk, reg: Regularizer, norms: FloatArray) -> None:
+        super().__init__(reg, norms)
+        self.risk, self.weight, self.design = risk, risk.weight, risk.design
+        known = smooth_conjugate(risk.loss)
+        assert known is not None
+        self._values, self.smoothness = known
+
+    @override
+    def by_feature(self, w: FloatArray) -> FloatArray:
+        return w
+
+    @override
+    def flat(self, by_feature: FloatArray) -> FloatArray:
+        return by_feature
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self.design.matvec(w)
+
+    @override
+    def columns(self, ids: Array) -> Columns:
+        return columns_of(self.design, ids)
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Point:
+        at = self.risk.phi.evaluate(scores)
+        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
+        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+
+    @override
+    def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
+        used = self.weight > 0.0
+        weight = self.weight[used]
+        return np.asarray(weight * self._values(self.risk.y[used], share * slopes[used] / weight))
+
+    @override
+    def imbalance(self, slopes: FloatArray) -> float:
+        return abs(float(slopes.sum())) if self.risk.fit_intercept else 0.0
+
+    @override
+    def model(self, at: Iterate) -> tuple[Model, float]:
+        loss, weight = self.risk.loss, self.weight
+        assert isinstance(loss, SmoothLoss)
+        bend = weight * np.where(weight > 0.0, loss.curvature(self.risk.y, at.scores), 0.0)
+        flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
+        damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
+        return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
+
+    def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
+        """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""
+        if math.isfinite(self.smoothness):
+            return np.maximum(bend, min(damping, 1.0) * self.smoothness * self.weight)
+        return np.asarray(bend + damping * np.abs(slopes))
+
+    @override
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
+        if not self.weight.all():
+            values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
+        return float(self.weight @ values), self.weight * slopes
+
+
+def largest(by_row: FloatArray) -> FloatArray:
+    """The largest entry of every row."""
+    return by_row if by_row.ndim == 1 else by_row.max(axis=1)
+
+
+def row_sums(by_row: FloatArray) -> FloatArray:
+    """The sum of every row."""
+    return by_row if by_row.ndim == 1 else by_row.sum(axis=1)
+
+
+def columns_of(design: Design, ids: Array) -> Columns:
+    """Copy some columns of a design."""
+    if isinstance(design, SparseDesign):
+        columns = SparseColumns(design, ids)
+        return CompactColumns(columns) if ids.size**2 <= columns.n_entries else columns
+    assert isinstance(design, DenseDesign)
+    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
+    return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
+
+
+def balanced(slopes: FloatArray) -> FloatArray:
+    """Slopes that sum to zero: those of the sign with the larger sum are shortened."""
+    up, down = np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)
+    rise, fall = float(up.sum()), -float(down.sum())
+    if rise > fall:
+        return up * (fall / rise) + down
+    return up + down * (rise / fall) if fall > 0.0 else slopes.copy()
