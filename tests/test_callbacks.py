@@ -147,6 +147,7 @@ def test_off_a_terminal_lines_of_the_logger_appear_every_few_seconds(caplog, unc
     assert quiet.file.getvalue() == ""
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 def test_verbose_2_logs_every_step_of_a_fit_with_its_class(caplog, unconfigured):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 3)), rng.integers(3, size=60)

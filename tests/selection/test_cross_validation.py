@@ -48,6 +48,7 @@ X, Y = two_classes()
 
 
 @pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # the largest lambda
 @pytest.mark.parametrize(
     "settings",
     [
@@ -302,6 +303,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(CHECKED)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -195,6 +195,11 @@ class Ranker(LinearModel, CertifiedEstimator):
         check_queries(qid)
         return ranking_score(metric, y, self.predict(X), qid)
 
+    def _remedy_for_constant(self) -> str:
+        if isinstance(self.loss, str) and self.loss.startswith("structured"):
+            return f'the bound of {self.loss!r} cannot be improved on here: use loss="ndcg@10", "pairwise" or "map"'
+        return "use a smaller lam or a smaller gap_rel, scale the features, or try another loss"
+
     @classmethod
     def from_state(cls, state: ModelState) -> Self:
         """The ranker that ``state`` described; ``ValueError`` if its parts do not fit together."""
