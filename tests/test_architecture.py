@@ -13,7 +13,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
-    "rich": ["callbacks", "cli"],
+    "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
     "torch": ["devices"],
     "safetensors": ["io"],

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from undercut import L2, FunctionRisk, Progress, Status, Stop, minimize
 from undercut.callbacks import LiveProgress, describe
-from undercut.display import LOGGER, Display, Part, TimeLeft, print_lines
+from undercut.display import LOGGER, Display, Part, TimeLeft, is_live, print_lines, shown
 from undercut.estimators import LinearClassifier
 
 
@@ -145,6 +145,24 @@ def test_off_a_terminal_lines_of_the_logger_appear_every_few_seconds(caplog, unc
     assert 1 <= len(caplog.messages) <= 5
     assert set(caplog.messages) == {"reading  25 %  3 MB/s"}
     assert quiet.file.getvalue() == ""
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_notebook_shows_the_live_line_where_rich_can(monkeypatch, installed):
+    notebook = Console(file=io.StringIO(), force_jupyter=True)
+    monkeypatch.setattr("undercut.display.find_spec", lambda name: name if installed else None)
+    assert is_live(notebook) is installed
+
+
+def test_progress_is_shown_where_it_is_wanted(caplog, unconfigured):
+    for where, n_lines in (("log", 1), ("nowhere", 0)):
+        caplog.clear()
+        LOGGER.setLevel(logging.INFO)
+        console = terminal()
+        with shown(where), Display("fit", after=0.0, every=0.0, console=console) as display:
+            display.show([Part("step 1")])
+        assert len(caplog.messages) == n_lines
+        assert console.file.getvalue() == ""
 
 
 @pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels

@@ -72,7 +72,7 @@ def test_every_command_of_the_first_hour_prints_what_the_page_shows(tmp_path, mo
                 printed = shell.run(command)
                 assert doctest.OutputChecker().check_output(shown, printed, FLAGS), f"$ {command}\n{printed}"
                 commands |= set(re.findall(r"undercut (\w+)", command))
-    assert commands >= {"train", "predict", "evaluate", "info", "trace", "demo"}
+    assert commands >= {"train", "path", "predict", "evaluate", "info", "export", "trace", "demo"}
 
 
 def test_no_row_of_who_has_it_leaves_undercut_alone_without():

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from undercut._jit.compile import on_compile
 from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, duration, fitted
@@ -114,6 +114,8 @@ class EarlyStopping:
 
 class ValidatedRun:
     """The callback of one problem for ``EarlyStopping``."""
+
+    carried: ClassVar = ("_best", "_waited", "_objective", "_kept")  # part of a checkpoint
 
     def __init__(self, loss: Callable[[Any, FloatArray], float], patience: int) -> None:
         self._loss, self._patience = loss, patience

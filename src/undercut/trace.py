@@ -43,8 +43,8 @@ class Status(Enum):
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
     STOPPED = (
-        "stopped by a callback or Ctrl-C: the best solution so far is kept; "
-        "continue from it with w0, warm_start or --start"
+        "stopped by a callback or a signal: the best solution so far is kept; "
+        "continue with a checkpoint, or from the solution with w0, warm_start or --start"
     )
     NONCONVEX = (
         "the risk is not what it declares: a plane or its lower_bound lies above a value already seen, so there is no "

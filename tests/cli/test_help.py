@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("train", "predict", "evaluate", "info", "trace", "demo")
+COMMANDS = ("train", "path", "predict", "evaluate", "info", "export", "trace", "demo")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -21,7 +21,7 @@ def test_nothing_that_one_must_type_is_cut_off(undercut, monkeypatch, command):
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "info", "trace", "demo"])
+@pytest.mark.parametrize("command", ["train", "path", "evaluate", "info", "trace", "demo"])
 def test_every_command_that_reports_does_so_in_json(undercut, command):
     assert "--json" in undercut(command, "--help")[1]
 

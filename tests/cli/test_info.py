@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
@@ -26,11 +27,13 @@ def fitted(kind):
     """A small model of any kind."""
     X, y = load_iris(return_X_y=True)
     X, y = X[:100] + 1.0, y[:100]
-    if kind is SequenceLabeler:
-        return kind(lam=0.1).fit([X[:50], X[50:]], [y[:50], y[50:]])
-    if kind is Ranker:
-        return kind(lam=0.1).fit(X, y, qid=np.tile(np.arange(10), 10))
-    return kind(lam=0.1).fit(X, y) if kind is not KernelClassifier else kind().fit(X, y)
+    takes = inspect.signature(kind).parameters
+    settings = {"lam": 0.1} if "lam" in takes else {"lams": [0.1], "cv": 2} if "lams" in takes else {}
+    if issubclass(kind, SequenceLabeler):
+        return kind(**settings).fit([X[::2], X[1::2]], [y[::2], y[1::2]])
+    if issubclass(kind, Ranker):
+        return kind(**settings).fit(X, y, qid=np.tile(np.arange(10), 10))
+    return kind(**settings).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,7 +45,8 @@ def test_every_model_tells_its_kind_certificate_settings_and_size(kind, undercut
     report = json.loads(out)
     assert (report["model"], report["features"]) == (kind.__name__, 4)
     assert report["objective"] == model.objective_
-    assert report["settings"]["C" if kind is KernelClassifier else "lambda"] in (0.1, 1.0)
+    chosen = report["settings"] | report
+    assert chosen["C" if kind is KernelClassifier else "lambda"] in (0.1, 1.0)
     if hasattr(model, "classes_"):
         assert report["classes"] == [0, 1]
     code, out, _ = undercut("info", tmp_path / "m.uc")

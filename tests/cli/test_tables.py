@@ -130,10 +130,19 @@ def test_other_models_learn_from_tables_too(run, tmp_path, cars):
     assert run("train", file, *options, "-o", model).exit_code in (0, 3)
 
 
-def test_a_model_of_a_table_may_be_tested_on_another(run, tmp_path, cars):
+@pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+def test_a_path_of_lambdas_takes_a_table(run, tmp_path, cars):
+    options = ["--target", "sold", "--ignore", "id,day", "--lambdas", "1e-1,1e-3", "--cv", "3"]
+    done = run("path", tmp_path / "cars.csv", *options, "-o", tmp_path / "m.uc")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(run("evaluate", tmp_path / "m.uc", tmp_path / "cars.csv", "--json").stdout)["accuracy"] > 0.9
+
+
+def test_a_model_of_a_table_may_be_tested_and_stopped_early_on_another(run, tmp_path, cars):
     file = tmp_path / "cars.csv"
     cars.select(reversed(cars.columns)).write_parquet(tmp_path / "other.parquet")
-    done = run("train", file, *TRAIN, "--test", tmp_path / "other.parquet", "--json", "-o", tmp_path / "m.uc")
+    others = ["--test", tmp_path / "other.parquet", "--valid", tmp_path / "other.parquet"]
+    done = run("train", file, *TRAIN, *others, "--json", "-o", tmp_path / "m.uc")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["test"]["accuracy"] > 0.9
 

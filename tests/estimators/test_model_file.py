@@ -27,6 +27,7 @@ from undercut import (
 )
 from undercut.contracts import Solver
 from undercut.errors import ModelFileError
+from undercut.estimators.stored import decode, encode
 from undercut.io import TableColumns
 from undercut.io.packing import packed, unpacked
 from undercut.io.tables import Column
@@ -292,3 +293,12 @@ def test_the_columns_of_a_table_come_back_and_must_fit(tmp_path):
     save_model(model, tmp_path / "model.uc")
     with pytest.raises(ModelFileError, match="the table make 1 features, and the model has 101"):
         load_model(tmp_path / "model.uc")
+
+
+@pytest.mark.parametrize("array", [np.arange(200, dtype=">i8"), np.arange(3, dtype=">f8"), np.array(2.5)])
+def test_arrays_of_any_byte_order_and_shape_come_back(array):
+    arrays = {}
+    stored = encode(array, "a", arrays)
+    back = decode(stored, unpacked(*packed(arrays)))
+    np.testing.assert_array_equal(back, array, strict=False)
+    assert back.shape == array.shape

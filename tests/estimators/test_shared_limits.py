@@ -58,7 +58,7 @@ def test_the_time_limit_is_that_of_the_whole_fit(many_classes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(*many_classes)
-    assert time.perf_counter() - began < 3.0, "each of the 30 classes took the whole limit"
+    assert time.perf_counter() - began < 9.0, "each of the 30 classes took the whole limit"
     assert {result.status for result in model.result_} <= {Status.MAX_SECONDS, Status.STALLED, Status.CONVERGED}
     assert all(np.isfinite(result.objective) and result.gap >= 0.0 for result in model.result_)
     assert model.lower_bound_ <= model.objective_
@@ -181,3 +181,30 @@ def test_all_classes_write_one_trace(iris, tmp_path):
     assert list(traces.values()) == [result.trace for result in model.result_]
     first = json.loads(path.read_text().splitlines()[0])
     assert (first["data"], first["risk"], first["regularizer"]) == ("iris", "LinearRisk", repr(L2(1e-4)))
+
+
+def test_a_trace_that_no_longer_fits_on_the_disk_does_not_end_the_fit(iris, tmp_path):
+    class Full:
+        name, closed = "fit.jsonl", False
+
+        def write(self, text):
+            raise OSError("No space left on device")
+
+        def close(self):
+            """Nothing was opened."""
+
+    trace = TraceFile(tmp_path / "fit.jsonl")
+
+    class Recorder:
+        def __call__(self, progress):
+            """The session does the work."""
+
+        def session(self):
+            session = trace.session()
+            session._file.close()
+            session._file = Full()
+            return session
+
+    with pytest.warns(RuntimeWarning, match="the run goes on without it"):
+        model = LinearClassifier(callbacks=[Recorder()]).fit(*iris)
+    assert model.gap_ <= 1e-3 * model.objective_

@@ -33,9 +33,8 @@ class SingleQueryRanker(Ranker):
         return super().score(X, y, qid=np.zeros(len(y)))
 
 
-RANKERS = [
-    SingleQueryRanker(loss) for loss in ("pairwise", "ndcg@10", "ndcg@5", "structured_precision@3", "mrr", "ordinal")
-]
+RANK_LOSSES = ("pairwise", "weighted_pairwise", "ndcg@10", "map", "mrr", "ordinal", "structured_ndcg@5")
+RANKERS = [SingleQueryRanker(loss) for loss in RANK_LOSSES]
 
 
 def alike_on_average(estimator):

@@ -21,15 +21,17 @@ from undercut import (
     Ramp,
     Squared,
     SquaredHinge,
+    Status,
     Stop,
     StructuredRisk,
     minimize,
 )
-from undercut.callbacks import Checkpoint
+from undercut.callbacks import Checkpoint, EarlyStopping
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks import CRF, M3N
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.solvers import SOLVERS, Race
+from undercut.solvers.relay import Relay
 
 
 def samples(seed=0, n=60, d=12):
@@ -108,18 +110,22 @@ CASES = {
     "adaptive": lambda: (structured(cache=0), L2(0.05), {"batch_size": 4}),
     "pegasos": lambda: (linear(Logistic()), L2(0.01), {"sampling": "replacement"}),
     "race": lambda: (linear(Hinge(), sparse=True), L2_SMALL),
+    "relay": lambda: (linear(Hinge()), L2_SMALL),
 }
 STEPS = 13
+
+
+SEVERAL = {
+    "race": Race(candidates=(SOLVERS["line_search_bundle"](), SOLVERS["dual_coordinate"]()), deterministic=True),
+    "relay": Relay(candidates=(SOLVERS["interior_point"](), SOLVERS["line_search_bundle"]()), patience=3),
+}
 
 
 def solved(name, **options):
     """The first steps of a case, made anew each time as another process would."""
     risk, reg, *settings = CASES[name]()
     key = name.partition(" ")[0]
-    if key == "race":
-        solver = Race(candidates=(SOLVERS["line_search_bundle"](), SOLVERS["dual_coordinate"]()), deterministic=True)
-    else:
-        solver = SOLVERS[key](**(settings[0] if settings else {}))
+    solver = SEVERAL[key] if key in SEVERAL else SOLVERS[key](**(settings[0] if settings else {}))
     return minimize(risk, reg, solver, **options)
 
 
@@ -141,7 +147,8 @@ def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
     whole = solved(name, stop=stop_after(STEPS))
     solved(name, stop=stop_after(1), callbacks=[Checkpoint(path)])
     if name != "progressive_hedging":  # whose steps are runs
-        monkeypatch.setattr(SOLVERS[name.partition(" ")[0]] if name != "race" else Race, "init", no_start)
+        kind = type(SEVERAL[name]) if name in SEVERAL else SOLVERS[name.partition(" ")[0]]
+        monkeypatch.setattr(kind, "init", no_start)
     for steps in (2, 5, 9, STEPS):
         last = solved(name, stop=stop_after(steps), callbacks=[Checkpoint(path)], resume=path)
     assert numbers(last) == numbers(whole)
@@ -150,4 +157,23 @@ def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
 
 
 def test_every_solver_has_a_case():
-    assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, "race"}
+    assert {name.partition(" ")[0] for name in CASES} == {*SOLVERS, *SEVERAL}
+
+
+def test_early_stopping_goes_on_with_the_best_solution_so_far(tmp_path):
+    rng = np.random.default_rng(3)
+    other = LinearRisk(rng.standard_normal((60, 12)), rng.choice([-1.0, 1.0], 60), Logistic())
+
+    def early():
+        return EarlyStopping(lambda risk, w: other.value(w), patience=3)
+
+    path, problem = tmp_path / "run.ck", (linear(Logistic()), L2(1e-6), "line_search_bundle")
+    whole = minimize(*problem, stop=stop_after(50), callbacks=[early()])
+    assert whole.status is Status.STOPPED
+    for steps in range(1, whole.n_steps):
+        resume = path if path.exists() else None
+        minimize(*problem, stop=stop_after(steps), callbacks=[early(), Checkpoint(path)], resume=resume)
+    last = minimize(*problem, stop=stop_after(50), callbacks=[early()], resume=path)
+    assert last.status is Status.STOPPED
+    assert last.n_steps == whole.n_steps
+    np.testing.assert_array_equal(last.w, whole.w)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from undercut import L1, Absolute, CuttingPlane, LinearRisk, Quantile, Status, Stop, minimize
+from undercut import L1, Absolute, CuttingPlane, LevelBundle, LinearRisk, Quantile, Status, Stop, minimize
 from undercut.deadline import expired, time_limit
 from undercut.regularizers import SquaredLp
 from undercut.solvers.bundle import dual_bundle
@@ -22,9 +22,9 @@ def problem(n, d, loss, seed=1):
 
 CASES = {
     "squared lp": (36, 27, Absolute(), SquaredLp(6.0, 1.5), "auto"),
-    "quantile": (46, 28, Quantile(0.3), L1(1e-9), "auto"),
+    "quantile": (46, 28, Quantile(0.3), L1(1e-9), LevelBundle()),
     "quantile, cutting planes": (46, 28, Quantile(0.3), L1(1e-9), CuttingPlane()),
-    "absolute": (107, 18, Absolute(), L1(1.4e-8), "auto"),
+    "absolute": (107, 18, Absolute(), L1(1.4e-8), LevelBundle()),
     "absolute, cutting planes": (107, 18, Absolute(), L1(1.4e-8), CuttingPlane()),
 }
 
@@ -62,7 +62,7 @@ def test_a_master_problem_ends_at_the_deadline_with_a_valid_bound():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("undercut.solvers.bundle.simplex_dual.expired", late)
         patch.setattr("undercut.solvers.bundle.dual_bundle.expired", late)
-        result = minimize(risk, L1(1e-3), stop=Stop(max_steps=5))
+        result = minimize(risk, L1(1e-3), LevelBundle(), stop=Stop(max_steps=5))
     assert result.lower_bound <= optimum.objective
     assert result.objective >= optimum.lower_bound
 
@@ -78,7 +78,7 @@ def test_the_clock_of_a_run_is_seen_inside_the_risk_and_gone_afterwards():
             return super().cut(w)
 
     risk = Slow(np.eye(2), np.array([1.0, -1.0]), Absolute())
-    result = minimize(risk, L1(1e-3), stop=Stop(gap_rel=0.0, max_seconds=0.01))
+    result = minimize(risk, L1(1e-3), LevelBundle(), stop=Stop(gap_rel=0.0, max_seconds=0.01))
     assert result.status is Status.MAX_SECONDS
     assert seen == [False, True]
     assert not expired()

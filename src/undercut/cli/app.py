@@ -5,6 +5,7 @@
 2  an option is wrong
 3  ``train`` ended before the wanted gap was reached; the model is saved, its certificate says how far it is
 130  Ctrl-C; the model is saved with the best solution so far
+143  SIGTERM; the same
 
 A command imports what it needs when it runs, so that ``--help`` and ``--version`` answer at once.
 """

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from undercut.cli.given import Given
+from undercut.cli.options import ROWS
 from undercut.cli.standard import note
-from undercut.cli.tables import check_no_table, later_table
+from undercut.cli.tables import check_no_table, later_table, training_table
 from undercut.display import Display, Part
 from undercut.errors import DataError
+from undercut.io import load_model
 from undercut.io.frames import is_table
 from undercut.io.reading import open_decompressed, watch_reading
 from undercut.io.svmlight import SvmlightData, load_svmlight
@@ -43,6 +46,17 @@ def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = Tru
     with reading(path):
         has_labels = labelled or not _begins_with_a_feature(path)
         return load_svmlight(path, n_features=n_features, labelled=has_labels)
+
+
+def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
+    """The rows of a file to train a model on, which keeps the columns of a table."""
+    if is_table(path):
+        data, model.table_ = training_table(path, given)
+        return data
+    given.check_file(ROWS)
+    if "start" in given:
+        check_no_table(load_model(given["start"]), path)
+    return read_rows(path, n_features=given["n_features"])
 
 
 def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:
@@ -73,23 +87,25 @@ def first_line(path: Path) -> str:
         return next(islice(lines, 1), b"").decode(errors="replace")
 
 
-def as_wide(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
-    """The same rows with more columns."""
+def as_wide_as(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
+    """The same rows with that many columns."""
+    if X.shape[1] > n_features:
+        return X[:, :n_features]
     return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
 def fitting(X: sp.csr_matrix, n_features: int, path: Path, *, strict: bool = False) -> sp.csr_matrix:
     """The rows with the features of a model; a feature that it never saw is left out with a note, or refused."""
-    if X.shape[1] <= n_features:
-        return as_wide(X, n_features)
     new = np.unique(X.indices[X.indices >= n_features]).size
+    if new == 0:
+        return as_wide_as(X, n_features)
     count = f"{new} feature{'s' if new > 1 else ''}"
     if strict:
         raise DataError(
             f"{path} has {count} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
         )
     note(f"{path}: ignored {count} never seen in training, beyond the {n_features} of the model")
-    return X[:, :n_features]
+    return as_wide_as(X, n_features)
 
 
 def read_weights(path: Path | None, n_samples: int) -> FloatArray | None:

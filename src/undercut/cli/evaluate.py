@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline
 from undercut.cli.data import read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
+from undercut.cli.options import ROWS
 from undercut.cli.report import Row, certificate_rows, print_report
-from undercut.cli.sequences import ROWS, fitted_sequences, labelled_lines, sequence_rows
+from undercut.cli.sequences import fitted_sequences, labelled_lines, sequence_rows
 from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
 from undercut.estimators import SequenceLabeler

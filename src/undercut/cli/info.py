@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def checkpoint_rows(header: dict[str, Any]) -> list[Row]:
     runs = header["runs"]
     rows = [Row("model", "Checkpoint"), Row("problems", len(runs))]
     for name, run in runs.items():
-        last = Progress(run["step"], run["objective"], run["lower_bound"], certificate=run["certificate"])
+        bound = -math.inf if run["lower_bound"] is None else run["lower_bound"]  # a stream has none
+        last = Progress(run["step"], run["objective"], bound, certificate=run["certificate"])
         numbers = {key: run[key] for key in ("step", "objective", "lower_bound", "seconds", "solver", "status")}
         text = f"{describe(last)}  {run['seconds']:.2f} s  {run['solver']}  {run['status'] or 'to be continued'}"
         rows.append(Row(name or "run", numbers | {"gap": last.gap}, text))
@@ -67,6 +69,7 @@ def info_rows(model: Any, top: int = 10) -> list[Row]:
         *certificate_rows(model),
         *([Row("steps", model.n_iter_)] if hasattr(model, "n_iter_") else []),
         *([Row("samples seen", model.n_samples_seen_)] if hasattr(model, "n_samples_seen_") else []),
+        *([Row("lambda", model.lam_)] if hasattr(model, "lam_") else []),
         Row("settings", _settings(model)),
         *([] if classes is None else [Row("classes", classes.tolist(), _few(classes.tolist()))]),
         Row("features", model.n_features_in_),

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import has_fit_parameter
 
-from undercut.cli.data import as_wide, read_like, read_weights
+from undercut.cli.data import as_wide_as, read_like, read_weights
 from undercut.cli.given import Given
 from undercut.cli.options import named
 from undercut.cli.report import labels
@@ -198,7 +198,7 @@ def _fit_transductive(
     if hasattr(model, "classes_"):  # a start, in the labels of the file
         model.classes_ = np.arange(classes.size) if np.array_equal(model.classes_, classes) else model.classes_
     try:
-        rows = sp.vstack([as_wide(sp.csr_matrix(part), width) for part in (X, more)], format="csr")
+        rows = sp.vstack([as_wide_as(sp.csr_matrix(part), width) for part in (X, more)], format="csr")
         model.fit(rows, target, None if weight is None else np.concatenate([weight, np.ones(more.shape[0])]))
     finally:  # a fit that Ctrl-C ended is kept too
         if hasattr(model, "transduction_"):

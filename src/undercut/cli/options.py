@@ -15,7 +15,8 @@ from undercut.cli.readers import balance, class_weight, names, number_or_word, n
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
-TABLES, CHOICE = "CSV, TSV and Parquet files", "Choice"
+CHOICE = "Choice"
+ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
@@ -24,12 +25,13 @@ STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences", choices=("sequence",)),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
-           files="SVMlight files", online=True),
+           files=ROWS, online=True),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
-    Option("ignore", DATA, "Columns of a table to leave out, such as id,name", files=TABLES, reads=names, online=True),
-    Option("categorical", DATA, "Columns of numbers that are categories, such as zip", files=TABLES, reads=names,
-           online=True),
+    Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
+           files=TABLES, reads=names, online=True),
+    Option("categorical", DATA, "Repeatable: columns of numbers that are categories, such as zip", type=list[str],
+           files=TABLES, reads=names, online=True),
     Option("impute", DATA, "Fill in missing values of a table: the mean, or the most frequent category", type=bool,
            flags=("--impute",), files=TABLES, online=True),
     Option("unlabelled", DATA, "Learn from the samples of this file too, whatever labels it holds", type=Path,
@@ -96,6 +98,10 @@ OPTIONS = [
     Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
     Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
 
+    Option("valid", STOPPING, "Stop once the loss on this file no longer falls, and keep the best solution", type=Path,
+           online=True),
+    Option("patience", STOPPING, "How many solutions, or passes, in a row may fail to lower it", type=int, minimum=1,
+           default=5, needs={"valid": ()}, online=True),
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
     Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
@@ -134,9 +140,10 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
     Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
-    "task", "n_features", "weights", "loss", "measure", "threshold", "weighting", "intercept", "class_weight",
-    "multi_class", "solver", "penalty", "l1_ratio", "kernel", "degree", "coef0", "template", "columns", "min_count",
-    "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs", "output", "json", "quiet", "log_file",
+    "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
+    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
+    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
+    "output", "json", "quiet", "log_file",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.data import read_rows, read_weights
+from undercut.cli.data import read_training, read_weights
 from undercut.cli.given import Given
 from undercut.cli.models import build, chosen_model, required_queries
 from undercut.cli.options import SHARED, named
@@ -80,7 +80,7 @@ def _path(file: Path, given: Given) -> int:
     lams = chooser.lams_ if "cv" in given else given.get("lambdas")
     path = chooser.full_path(X, y, lams=lams, epsilon=given["epsilon"], **rest)
     if "output" in given:
-        write_model(chooser.best_estimator_, given["output"])
+        write_model(_with_table(chooser.best_estimator_, chooser), given["output"])
     if "plot" in given:
         results = getattr(chooser, "cv_results_", None)
         plot_path(path, given["plot"], cv_results=results, lam=getattr(chooser, "lam_", None))
@@ -109,13 +109,20 @@ def _choice(given: Given) -> dict[str, Any]:
 
 
 def _rows(file: Path, model: Any, given: Given) -> tuple[Any, Any, dict[str, Any]]:
-    """X, y and the other arguments of ``fit`` for an SVMlight file."""
-    X, y, qid = read_rows(file, n_features=given["n_features"])
+    """X, y and the other arguments of ``fit`` for an SVMlight file or a table."""
+    X, y, qid = read_training(model, file, given)
     weight = read_weights(given["weights"], y.size)
     rest = {} if weight is None else {"sample_weight": weight}
     if isinstance(model, Ranker):
         return X, y, rest | {"qid": required_queries(qid)}
     return X, y if isinstance(model, LinearRegressor) else labels(y), rest
+
+
+def _with_table(chosen: Any, model: Any) -> Any:
+    """The chosen model with the columns of the table that it was fitted to."""
+    if hasattr(model, "table_"):
+        chosen.table_ = model.table_
+    return chosen
 
 
 def _sequences(file: Path, model: Any, given: Given) -> tuple[Any, Any, dict[str, Any]]:
@@ -238,7 +245,7 @@ def _kernel(file: Path, given: Given) -> int:
         machine, X, y, Cs=given["Cs"] or KERNEL_CS, gammas=given["gammas"] or ("scale",), cv=given["cv"]
     )
     if "output" in given:
-        write_model(choice.best, given["output"])
+        write_model(_with_table(choice.best, machine), given["output"])
     grid = [
         {"gamma": gamma, "C": float(C), "score": float(score)}
         for gamma, means in zip(choice.gammas, choice.means, strict=True)

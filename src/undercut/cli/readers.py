@@ -18,13 +18,13 @@ def number_or_word(text: str) -> float | str:
     return text
 
 
-def names(text: str) -> list[str]:
-    """Names separated by commas.
+def names(texts: list[str]) -> list[str]:
+    """Names, also separated by commas.
 
-    >>> names("id, first name")
-    ['id', 'first name']
+    >>> names(["id, first name", "size"])
+    ['id', 'first name', 'size']
     """
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def balance(text: str) -> float | str | None:

@@ -117,9 +117,18 @@ def fit_rows(model: Any, results: list[Result], output: Path) -> list[Row]:
         *_sparsity(model),
         Row("steps", model.n_iter_),
         Row("seconds", seconds, f"{seconds:.2f}"),
-        Row("status", worst.status.name.lower(), in_options(worst.message)),
+        Row("status", worst.status.name.lower(), _ending(worst)),
         Row("model", str(output)),
     ]
+
+
+def _ending(result: Result) -> str:
+    """How a run ended, in the words of the command line."""
+    if result.status is not Status.STOPPED:
+        return in_options(result.message)
+    if result.interrupted or not result.detail:
+        return "stopped: the best solution so far is kept; continue from it with --start, or from --checkpoint"
+    return f"stopped early: {result.detail}"
 
 
 def _sparsity(model: Any) -> list[Row]:

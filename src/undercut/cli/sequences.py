@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from undercut.cli.data import first_line, fitting, reading
+from undercut.cli.options import ROWS
 from undercut.cli.report import Row, labels
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
@@ -28,7 +29,7 @@ from undercut.measures.chunks import chunk_scores
 from undercut.risks import ChainRisk
 from undercut.types import Array
 
-LETTERS, ROWS, TEXT = "letter.data", "SVMlight files", "CoNLL files"
+LETTERS, TEXT = "letter.data", "CoNLL files"
 
 
 @dataclass(frozen=True)
@@ -162,17 +163,20 @@ def sequence_rows(model: SequenceLabeler, data: LabelledSequences) -> list[Row]:
             Row("chunk recall", overall.recall),
             Row("chunk F1", overall.f1),
         ]
-    known = {label: code for code, label in enumerate(model.classes_.tolist())}
-    if known.keys() >= set(data.y):
-        rows.append(Row("test risk", _risk(model, data, np.array([known[label] for label in data.y]))))
+    if set(model.classes_.tolist()) >= set(data.y):
+        risk = chain_risk(model, data)
+        rows.append(Row("test risk", float(risk.value(risk.design.pack(model._weights())))))
     return rows
 
 
-def _risk(model: SequenceLabeler, data: LabelledSequences, codes: Array) -> float:
-    """The mean loss of the labelings."""
+def chain_risk(model: SequenceLabeler, data: LabelledSequences) -> ChainRisk:
+    """The mean loss of the labelings of other sequences; their labels must be among those of the model."""
+    known = {label: code for code, label in enumerate(model.classes_.tolist())}
+    unknown = set(data.y) - known.keys()
+    if unknown:
+        raise DataError(f"the labels must be among those of the training data; got {min(unknown)!r}")
     sequences = model._sequences(data.X, data.options.get("lengths"))
-    risk = ChainRisk(
-        sequences.X, codes, model._loss(), sequences.lengths, n_labels=model.classes_.size, start=True, end=True,
-        bias=True, pairs="all",
+    return ChainRisk(
+        sequences.X, np.array([known[label] for label in data.y]), model._loss(), sequences.lengths,
+        n_labels=model.classes_.size, start=True, end=True, bias=True, pairs="all",
     )  # fmt: skip
-    return float(risk.value(risk.design.pack(model._weights())))

@@ -14,14 +14,14 @@ import numpy as np
 from undercut.cli.data import read_weights
 from undercut.cli.given import Given
 from undercut.cli.models import build
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import OPTIONS, ROWS, named
 from undercut.cli.record import record
 from undercut.cli.recorders import about
 from undercut.cli.report import Row, labels
-from undercut.cli.sequences import ROWS
 from undercut.cli.standard import STANDARD, write_model
 from undercut.cli.stream_state import Position, StreamCheckpoint, load_stream
 from undercut.cli.tables import check_no_table, table_chunks, training_table
+from undercut.cli.valid import BestPass
 from undercut.display import Display, Part
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import OnlineClassifier, OnlineRegressor, lam_from_C
@@ -62,6 +62,8 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
                 raise
             stream.save()
             signals.number = SIGINT
+    if given["output"] == STANDARD:
+        write_model(model, STANDARD)
     if signals.number is not None:
         stopped = f"what was learned from {model.n_samples_seen_} samples is in {given['output']}"
         return model, [Row("stopped", True, stopped), *stream.rows()], EXIT_CODE + signals.number
@@ -78,6 +80,7 @@ class _Stream:
         self.first, self.loss, self.n_counted, self.seen_before, seconds = at
         self.share: float | None = None  # of the file that is read
         self._began = time.perf_counter() - seconds
+        self._best = BestPass(given["valid"], given["patience"]) if "valid" in given else None
         self._checkpoint = StreamCheckpoint(given["checkpoint"] or given["resume"], given["every"], file)
         self.table: SvmlightData | None = None
         if is_table(file):
@@ -123,8 +126,14 @@ class _Stream:
                         self._checkpoint.save(model, self._position(number), ended=False)
                         return
                 model.stream_position_ = 0
-                self.save()
+                if self._best is None:
+                    self.save()
+                elif self._best.is_over(model):
+                    break
             self._checkpoint.save(model, self._position(n_passes + 1), ended=True)
+            if self._best is not None:
+                vars(model).update(vars(self._best.model))
+                self.save()
 
     def _position(self, number: int) -> Position:
         seconds = time.perf_counter() - self._began
@@ -147,7 +156,8 @@ class _Stream:
     def save(self) -> None:
         """Write the model, with the record of its training."""
         record(self.model, self.file, self.given, samples=self.model.n_samples_seen_, progressive_loss=self.mean_loss)
-        write_model(self.model, self.given["output"])
+        if self.given["output"] != STANDARD:  # which takes one model, the last
+            write_model(self.model, self.given["output"])
 
     def rows(self) -> list[Row]:
         """The report."""
@@ -194,7 +204,12 @@ class _Stream:
 
     def _parts(self) -> list[Part]:
         seen = self.model.n_samples_seen_ - self.seen_before
-        return [Part(f"{seen} samples", 1), Part(f"progressive loss {self.mean_loss:.4g}")]
+        speed = seen / max(time.perf_counter() - self._began, 1e-3)
+        return [
+            Part(f"{seen} samples", 2),
+            Part(f"{speed:.3g} per second", 1),
+            Part(f"progressive loss {self.mean_loss:.4g}"),
+        ]
 
 
 def _n_samples(file: Path) -> int:

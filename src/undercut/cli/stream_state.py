@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,7 +55,7 @@ class StreamCheckpoint:
             return
         state = model.state()
         about = {
-            "step": int(model.n_samples_seen_), "objective": at.loss / max(at.n_counted, 1.0), "lower_bound": None,
+            "step": int(model.n_samples_seen_), "objective": at.loss / max(at.n_counted, 1.0), "lower_bound": -math.inf,
             "seconds": at.seconds, "certificate": "none", "solver": str(model.solver),
             "status": Status.MAX_PASSES.name if ended else None, "problem": {"stream": str(self.data)},
         }  # fmt: skip

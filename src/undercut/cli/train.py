@@ -12,23 +12,22 @@ from typing import Any, NamedTuple
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from undercut.cli.data import read_rows, read_weights
+from undercut.cli.data import read_training, read_weights
 from undercut.cli.evaluate import score_rows
 from undercut.cli.given import Given
 from undercut.cli.models import build, fit
 from undercut.cli.record import record
 from undercut.cli.recorders import recorders
 from undercut.cli.report import Row, fit_rows, print_report
-from undercut.cli.sequences import ROWS, read_sequences, templates
+from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
-from undercut.cli.tables import check_no_table, training_table
+from undercut.cli.valid import early_stopping, sequence_stopping
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
 from undercut.io.checkpoint import check_writable
-from undercut.io.frames import is_table
 from undercut.trace import Result, Status
 
 
@@ -59,7 +58,13 @@ def _train(source: Path, file: Path, given: Given) -> int:
     record(model, file, given, samples=n_samples, **facts)
     write_model(model, given["output"])
     print_fit(model, rows, given)
-    return fitted.exit_code
+    return 0 if _stopped_early(fitted, given) else fitted.exit_code
+
+
+def _stopped_early(fitted: Fitted, given: Given) -> bool:
+    """Whether ``--valid`` ended what did not converge."""
+    fine = all(result.status in (Status.CONVERGED, Status.STOPPED) for result in fitted.results)
+    return fine and "valid" in given and fitted.exit_code == 3
 
 
 def print_fit(model: Any, rows: list[Row], given: Given) -> None:
@@ -81,13 +86,8 @@ class Fitted(NamedTuple):
 def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the rows of an SVMlight file or of a table."""
     model = _estimator(name, given)
-    if is_table(file):
-        data, model.table_ = training_table(file, given)
-    else:
-        given.check_file(ROWS)
-        if "start" in given:
-            check_no_table(load_model(given["start"]), file)
-        data = read_rows(file, n_features=given["n_features"])
+    data = read_training(model, file, given)
+    model.callbacks = [*(model.callbacks or ()), *early_stopping(model, data, given)]
     fitting = partial(fit, model, data, given)
     return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
 
@@ -104,6 +104,7 @@ def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, i
                 f"--columns names {given['columns']}; {file} has {len(data.X.columns)} before the label"
             )
     width = None if data.is_text else data.X.shape[1]
+    model.callbacks = [*(model.callbacks or ()), *sequence_stopping(model, width, given)]
     n_sequences = data.lengths.size
     weight = read_weights(given["weights"], n_sequences)
     if "C" in given:

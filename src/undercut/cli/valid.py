@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from undercut.callbacks import EarlyStopping
-from undercut.cli.data import read_fitting
+from undercut.cli.data import fitting, read_fitting
 from undercut.cli.given import Given
 from undercut.cli.metrics import at_score, sample_rows
 from undercut.cli.models import chosen_model, required_queries
 from undercut.cli.options import named
 from undercut.cli.report import labels
+from undercut.cli.sequences import ROWS, chain_risk, read_sequences
 from undercut.errors import DataError
-from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker
+from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, SequenceLabeler
 from undercut.estimators.ranker import named_risk
 from undercut.io.svmlight import SvmlightData
-from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
+from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.types import Array, FloatArray
 
 ValidationLoss = Callable[[Any, FloatArray], float]
@@ -35,10 +41,40 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 
 
-def risk_on(model: Any, data: SvmlightData) -> float:
-    """The risk of a fitted model on other samples."""
-    risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
-    return risk
+def sequence_stopping(model: SequenceLabeler, n_features: int | None, given: Given) -> list[EarlyStopping]:
+    """What ends a fit to sequences; nothing without ``--valid``."""
+    if "valid" not in given:
+        return []
+    other = read_sequences(given["valid"])
+    if other.kind == ROWS and n_features is not None:
+        other = replace(other, X=fitting(other.X, n_features, given["valid"]))
+
+    @cache
+    def risk_of_other() -> ChainRisk:  # once the fit has found features and labels
+        return chain_risk(model, other)
+
+    def loss(risk: Any, w: FloatArray) -> float:
+        return float(risk_of_other().value(risk_of_other().design.pack(risk.unpack(w))))
+
+    return [EarlyStopping(loss, given["patience"])]
+
+
+class BestPass:
+    """The model after the pass of a stream whose risk on another file is smallest."""
+
+    def __init__(self, path: Path, patience: int) -> None:
+        self._path = path
+        self._patience, self._waited, self._risk = patience, 0, math.inf
+        self.model: Any = None
+
+    def is_over(self, model: Any) -> bool:
+        """Look at the model after a pass; whether the risk has not fallen for too many passes."""
+        data = read_fitting(model, self._path, model.n_features_in_)
+        risk: float = next(row.value for row in sample_rows(model, data) if row.key == "test_risk")
+        self._waited += 1
+        if risk < self._risk:
+            self._risk, self._waited, self.model = risk, 0, deepcopy(model)
+        return self._waited >= self._patience
 
 
 def _of_numbers(model: LinearRegressor, data: SvmlightData, other: SvmlightData) -> ValidationLoss:
@@ -53,7 +89,8 @@ def _of_classes(model: LinearClassifier, data: SvmlightData, other: SvmlightData
     unknown = np.setdiff1d(truth, classes)
     if unknown.size:
         raise DataError(f"the targets of --valid must be among {classes.tolist()}; got {unknown[0]}")
-    joint, loss = model._joint_loss(), model._loss()
+    joint: Any = model._joint_loss()
+    loss = model._loss()
 
     def of_one(risk: Any, w: FloatArray) -> float:
         positive = _positive_class(risk.y, y, classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -34,12 +35,12 @@ from undercut.types import FloatArray
 NUMBERS = ("objective_", "lower_bound_", "gap_")
 CERTIFICATE = (*NUMBERS, "certificate_", "n_iter_")
 INPUTS = ("n_features_in_", "feature_names_in_")
-RECORDS = ("table_", "training_")  # what the command line knows of a fit: the columns of its file, and the rest
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
 ROUNDING = 1e-12  # relative: a risk that near to its lower bound is there
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
+RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
 
 
 class Minimizer:
@@ -56,12 +57,14 @@ class Minimizer:
         self.fine = fine  # statuses that need no warning
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
+        self._began = time.perf_counter()
         self._share_among(1)
 
     def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
         """Divide the time that is left; that of a resumed fit is counted from its beginning."""
-        spent = max(sum(session.done.values()) for session in self._sessions) if self._sessions else 0.0
-        self._budget = Budget(max(self.stop.max_seconds - spent / n_threads, 0.0), n_runs, n_threads)
+        before = max((sum(session.done.values()) for session in self._sessions), default=0.0) / n_threads
+        spent = before + time.perf_counter() - self._began
+        self._budget = Budget(max(self.stop.max_seconds - spent, 0.0), n_runs, n_threads)
 
     def each(self, work: Callable[[P], T], problems: Iterable[P], runs_each: int = 1) -> Iterator[T]:
         """What ``work`` makes of several problems, each in that many runs at most; ``jobs`` of them at a time."""

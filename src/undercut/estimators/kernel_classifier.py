@@ -134,11 +134,11 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         self.classes_ = classes
         weight = class_weighted(X, y, classes, codes, self.class_weight, sample_weight)
         _check_each_class(classes, codes, weight)
+        minimizer = self._minimizer()  # here: the time limit counts the Gram matrix
         with live_progress(f"Gram matrix of {y.size} samples:", self.verbose):
             gram = self._gram(X)
         lam = 1.0 / (self.C * (y.size if weight is None else float(weight.sum())))
         fit_one = self._by_bundle(gram) if self.solver == "bundle" else partial(self._by_hedging, gram)
-        minimizer = self._minimizer()
         if not gram.on_host:
             minimizer.jobs = 1  # a device has one copy of the rows in use
         fit_one = partial(fit_one, weight, lam, minimizer)

@@ -134,7 +134,8 @@ def _array(value: Array, name: str, arrays: Arrays) -> dict[str, Any]:
         raise ModelFileError(f"`{name}` cannot be saved: it is an array of {value.dtype}; use numbers or texts")
     while name in arrays:
         name += "+"
-    arrays[name] = np.ascontiguousarray(value)
+    native = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("="))
+    arrays[name] = native.reshape(value.shape)  # also of shape ()
     return {"array": name}
 
 

@@ -75,15 +75,6 @@ def read_header(path: str | Path) -> dict[str, Any]:
     return header
 
 
-def is_checkpoint(path: str | Path) -> bool:
-    """Whether a file says that it is a checkpoint, of whatever version."""
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            return "checkpoint" in (file.metadata() or {})
-    except (*DAMAGE, OSError):
-        return False
-
-
 def _metadata(path: str | Path) -> dict[str, str]:
     """What is written beside the arrays by this version of the library."""
     if not os.path.isfile(path):

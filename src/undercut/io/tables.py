@@ -156,9 +156,9 @@ def _column(series: pl.Series, path: FilePath, *, text: bool, impute: bool) -> C
         mean = float(numbers[~np.isnan(numbers)].mean()) if impute else None
         return Column(series.name, fill=mean)
     texts = _texts(present, path)
-    categories, counts = np.unique(texts.to_numpy(), return_counts=True)
-    most = str(categories[counts.argmax()]) if impute else None
-    return Column(series.name, tuple(categories.tolist()), most)
+    counts = dict(texts.alias("text").value_counts().iter_rows())
+    categories = tuple(sorted(counts))
+    return Column(series.name, categories, max(categories, key=counts.__getitem__) if impute else None)
 
 
 def _is_numeric(present: pl.Series, path: FilePath) -> bool:

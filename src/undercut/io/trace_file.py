@@ -74,25 +74,30 @@ class TraceSession:
 
     def begin(self, about: Mapping[str, Any]) -> None:
         """Write the first line, unless it is there."""
-        if not self._has_begun:
-            self._has_begun = True
-            self.write({"undercut": str(importlib.import_module("undercut").__version__), **about, **self._about})
-
-    def write(self, line: dict[str, Any]) -> None:
-        """One line, on the disk at once; a full disk ends the trace, not the run."""
         with self._lock:
-            if self._is_full or self._file.closed:
-                return
-            try:
-                self._file.write(json.dumps(line, default=str) + "\n")
-                self._file.flush()
-            except OSError as error:
-                self._is_full = True
-                warnings.warn(
-                    f"cannot write the trace to {self._file.name}: {error}; the run goes on without it",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            if not self._has_begun:
+                self._has_begun = True
+                version = str(importlib.import_module("undercut").__version__)
+                self._write({"undercut": version, **about, **self._about})
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """One line, at once; a full disk ends the trace, not the run."""
+        with self._lock:
+            self._write(line)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._is_full or self._file.closed:
+            return
+        try:
+            self._file.write(json.dumps(line, default=str) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self._is_full = True
+            warnings.warn(
+                f"cannot write the trace to {self._file.name}: {error}; the run goes on without it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 class TracePart:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from undercut.errors import DataError, ParameterError, require
+from undercut.errors import DataError, ParameterError, nearest, require
 from undercut.io.conll import ConllData
 from undercut.types import Array
 
@@ -208,10 +208,10 @@ class TemplateFeatures:
             return View(0, Affix(slice(int(size)) if name == "prefix" else slice(-int(size), None)))
         functions: dict[str, Callable[[str], str]] = {"lower": str.lower, "shape": shape}
         if name + size not in functions:
-            known = [*self.columns, *functions, "prefix1", "suffix1", "..."]
+            known = [*self.columns, *functions, "prefix1", "suffix1"]
             raise ParameterError(
-                f"a template looks at {', '.join(known)}; got {name + size!r}: give a column that name, or change "
-                "the template"
+                f"a template looks at {', '.join(known)}, ...; got {name + size!r}: give a column that name, or change "
+                f"the template{nearest(name + size, known)}"
             )
         return View(0, functions[name])
 

@@ -74,3 +74,12 @@ def plane_bound(reg: QuadraticRegularizer, a: FloatArray, b: float, size: float)
 def cut_bound(risk: Risk, reg: QuadraticRegularizer, cut: Cut) -> float:
     """The better of what a plane and the risk's own lower bound prove about the minimum of ``reg + R``."""
     return max(plane_bound(reg, cut.a, cut.b, cut_size(cut)), least(risk, reg))
+
+
+def balanced(slopes: FloatArray) -> FloatArray:
+    """Slopes that sum to zero: those of the sign with the larger sum are shortened."""
+    up, down = np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)
+    rise, fall = float(up.sum()), -float(down.sum())
+    if rise > fall:
+        return up * (fall / rise) + down
+    return up + down * (rise / fall) if fall > 0.0 else slopes.copy()

@@ -133,6 +133,8 @@ class CheckpointSession:
             )
         self._written += 1
         self._pending = False
+        if set(self.runs) == {""}:  # the only run is on the disk, and the next write replaces it
+            self.runs = {}
         self._at = time.perf_counter()
         self._cost = self._at - began
 
@@ -152,11 +154,6 @@ class CheckpointPart:
         """Those of the fit."""
         return self._session.fingerprints
 
-    @property
-    def path(self) -> Path:
-        """Where the run is kept."""
-        return self._session.path
-
     def claim(self, resumed: SavedRun | None) -> SavedRun | None:
         """Where the run goes on: at ``resumed``, or at what the file holds of it."""
         return self._session.claim(resumed, self._name)
@@ -170,7 +167,8 @@ class CheckpointPart:
     def end(self, take: Callable[[], SavedRun], result: Result) -> None:
         """Save the run as it ended; of several problems, those that are solved are kept by their results."""
         run = take()
-        if self._name and result.status is Status.CONVERGED:
+        is_over = result.status in (Status.CONVERGED, Status.STOPPED) and not result.interrupted
+        if self._name and is_over:
             run = saved_result(run, result)
         self._session.keep(self._name, run, now=result.status is Status.STOPPED or not self._name)
 
@@ -179,7 +177,7 @@ def load_runs(path: str | PathLike[str]) -> dict[str, SavedRun]:
     """The runs of a checkpoint, by the names of their problems."""
     content = read_checkpoint(Path(path))
     return {
-        name: SavedRun(header, named_parts(content.arrays, f"{at}/"))
+        name: SavedRun(header, named_parts(content.arrays, f"{at}/"), str(path))
         for at, (name, header) in enumerate(content.header["runs"].items())
     }
 

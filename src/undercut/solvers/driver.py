@@ -131,7 +131,7 @@ def minimize(
         saved = None if resume is None else load_run(resume)
         journal = Journal(risk, reg, solver, parts, saved)
         result = journal.result()
-        if result is None or stop.reached(result.trace[-1], result.trace[0].objective) is None:
+        if result is None or not _is_over(result, stop):
             result = _driven(_Run(solver, stop, parts), risk, reg, start, journal)
         else:
             tell_start(parts, Run(risk, reg, solver, stop, result.trace))
@@ -150,6 +150,12 @@ def _sessions(callbacks: Iterable[Callback]) -> Iterator[list[Callback]]:
     finally:
         for one in sessions:
             one.close()
+
+
+def _is_over(result: Result, stop: Stop) -> bool:
+    """Whether a saved result is as accurate as wanted, or a callback ended its run."""
+    reached = stop.reached(result.trace[-1], result.trace[0].objective)
+    return reached is not None or result.status is Status.STOPPED
 
 
 def _driven(run: _Run, risk: Risk, reg: Regularizer, start: FloatArray, journal: Journal) -> Result:

@@ -58,14 +58,15 @@ class Fingerprints:
 def differences(before: dict[str, str], now: dict[str, str]) -> str:
     """What differs between two problems, in words; empty if they are the same."""
     names = [name for name in (before | now) if before.get(name) != now.get(name)]
-    inner = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
-    words = [_difference(name, before.get(name), now.get(name)) for name in inner[:AT_MOST]]
-    more = [f"and {len(inner) - AT_MOST} more differences"] if len(inner) > AT_MOST else []
+    outer = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+    words = [_difference(name, before.get(name), now.get(name)) for name in outer[:AT_MOST]]
+    more = [f"and {len(outer) - AT_MOST} more differences"] if len(outer) > AT_MOST else []
     return "; ".join(words + more)
 
 
 def _difference(path: str, before: str | None, now: str | None) -> str:
-    name = path.removeprefix("reg.").removeprefix("solver.")
+    owner, _, setting = path.rpartition(".")
+    name = setting if owner in ("risk", "reg", "solver") else path  # by the name of the parameter
     if any(text is not None and text.startswith("array") for text in (before, now)):
         return f"the data differ in `{name}` ({_size(before)}, now {_size(now)})"
     return f"`{name}` was {before or 'absent'} and is {now or 'absent'}"

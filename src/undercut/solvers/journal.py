@@ -7,7 +7,7 @@ from typing import Any
 
 from undercut.contracts import Regularizer, Risk, Solver
 from undercut.solvers.checkpoint import CheckpointPart
-from undercut.solvers.saved_run import SavedRun, fingerprint_of, saved_run
+from undercut.solvers.saved_run import Moment, SavedRun, fingerprint_of, saved_run
 from undercut.solvers.snapshot import Problem
 from undercut.trace import Callback, Progress, Result, Status
 
@@ -27,6 +27,7 @@ class Journal:
         resume: SavedRun | None,
     ) -> None:
         self._parts = [callback for callback in callbacks if isinstance(callback, CheckpointPart)]
+        self._watchers = [callback for callback in callbacks if getattr(type(callback), "carried", ())]
         self.saved = resume
         if not self._parts and resume is None:
             return
@@ -36,7 +37,7 @@ class Journal:
         for part in self._parts:
             self.saved = part.claim(resume) or self.saved
         if self.saved is not None:
-            self.saved.check(self._fingerprint, self._parts[0].path if self._parts else "the checkpoint")
+            self.saved.check(self._fingerprint)
 
     @property
     def seconds(self) -> float:
@@ -51,7 +52,7 @@ class Journal:
         """The state in which the saved run goes on, but for its derived parts; ``None`` if there is no such run."""
         if self.saved is None or "state" not in self.saved.header:
             return None
-        return self.saved.state(self._problem)
+        return self.saved.state(self._problem, self._watchers)
 
     def offer(self, state: Any, trace: list[Progress], watch: Callable[[], Any]) -> None:
         """Save the run where it is time."""
@@ -60,9 +61,10 @@ class Journal:
 
     def end(self, state: Any, trace: list[Progress], watch: Any, ended: Status, result: Result) -> None:
         """Save the run as it was before its last move, ``Solver.finish``."""
-        status = None if ended is Status.STOPPED else ended
+        status = None if result.interrupted else ended
         for part in self._parts:
             part.end(lambda: self._taken(state, trace, status, watch), result)
 
     def _taken(self, state: Any, trace: list[Progress], status: Status | None, watch: Any) -> SavedRun:
-        return saved_run(self._problem, self._fingerprint, state, trace, status, watch)
+        moment = Moment(state, trace, status, watch, self._watchers)
+        return saved_run(self._problem, self._fingerprint, moment)

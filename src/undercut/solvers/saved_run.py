@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class SavedRun:
 
     header: dict[str, Any]
     arrays: dict[str, Array]
+    path: str = ""  # where it was read
 
     @property
     def trace(self) -> list[Progress]:
@@ -42,10 +43,10 @@ class SavedRun:
         """How long it has run."""
         return float(self.header["seconds"])
 
-    def check(self, problem: dict[str, str], path: Any) -> None:
+    def check(self, problem: dict[str, str]) -> None:
         """``CheckpointError`` unless it is the run of this problem."""
         if found := differences(self.header["problem"], problem):
-            raise CheckpointError(f"{path} holds a run of another problem: {found}")
+            raise CheckpointError(f"{self.path} holds a run of another problem: {found}")
 
     def finished(self) -> Result | None:
         """The result, if only that was kept."""
@@ -57,35 +58,51 @@ class SavedRun:
             self.arrays["w"], kept["objective"], kept["lower_bound"], certificate, status, self.trace, kept["detail"]
         )
 
-    def state(self, problem: Problem) -> Any:
-        """The state between two steps; what the problem's own objects remembered is put back."""
+    def state(self, problem: Problem, callbacks: list[Any]) -> Any:
+        """The state between two steps; what the problem's own objects and some callbacks remembered is put back."""
         try:
             thawer = Thawer(problem, self.arrays)
             for path, held in self.header["carried"].items():
-                for name in type(problem.at(path)).carried:
-                    object.__setattr__(problem.at(path), name, thawer.value(held[name]))
+                _put_back(thawer, held, problem.at(path))
+            for callback, held in zip(callbacks, self.header["callbacks"], strict=False):
+                _put_back(thawer, held, callback)
             return thawer.value(self.header["state"])
         except DAMAGE as error:
             raise CheckpointError(f"the state of the run cannot be made again: {error}") from error
 
 
-def saved_run(
-    problem: Problem, fingerprint: dict[str, str], state: Any, trace: list[Progress], status: Status | None, watch: Any
-) -> SavedRun:
-    """A copy of everything that the rest of a run depends on; ``watch`` are numbers of the driver."""
+class Moment(NamedTuple):
+    """A run between two steps."""
+
+    state: Any
+    trace: list[Progress]
+    status: Status | None
+    watch: Any  # numbers of the driver
+    callbacks: list[Any]  # those that remember something
+
+
+def saved_run(problem: Problem, fingerprint: dict[str, str], at: Moment) -> SavedRun:
+    """A copy of everything that the rest of a run depends on."""
     freezer = Freezer(problem)
-    carried = {
-        path: {name: freezer.tree(getattr(value, name)) for name in type(value).carried}
-        for path, value in problem.carried()
-    }
     header = {
         "problem": fingerprint,
-        "status": None if status is None else status.name,
-        "state": freezer.tree(state),
-        "carried": carried,
-        "watch": watch,
+        "status": None if at.status is None else at.status.name,
+        "state": freezer.tree(at.state),
+        "carried": {path: _carried(freezer, value) for path, value in problem.carried()},
+        "callbacks": [_carried(freezer, callback) for callback in at.callbacks],
+        "watch": at.watch,
     }
-    return SavedRun(header | _about(trace), freezer.arrays | _columns(trace))
+    return SavedRun(header | _about(at.trace), freezer.arrays | _columns(at.trace))
+
+
+def _carried(freezer: Freezer, value: Any) -> dict[str, Any]:
+    """What an object remembers, by the names in its class."""
+    return {name: freezer.tree(getattr(value, name)) for name in type(value).carried}
+
+
+def _put_back(thawer: Thawer, held: dict[str, Any], value: Any) -> None:
+    for name in type(value).carried:
+        object.__setattr__(value, name, thawer.value(held[name]))
 
 
 def saved_result(run: SavedRun, result: Result) -> SavedRun:

@@ -21,7 +21,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.scalar import Point as Along, minimize_convex
-from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
@@ -288,12 +288,3 @@ def columns_of(design: Design, ids: Array) -> Columns:
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
-
-
-def balanced(slopes: FloatArray) -> FloatArray:
-    """Slopes that sum to zero: those of the sign with the larger sum are shortened."""
-    up, down = np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)
-    rise, fall = float(up.sum()), -float(down.sum())
-    if rise > fall:
-        return up * (fall / rise) + down
-    return up + down * (rise / fall) if fall > 0.0 else slopes.copy()

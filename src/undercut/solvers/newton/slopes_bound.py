@@ -11,7 +11,7 @@ import numpy as np
 
 from undercut.contracts import Regularizer
 from undercut.risks import LinearRisk
-from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.types import FloatArray
 
@@ -41,12 +41,3 @@ def _tangent_bound(risk: LinearRisk, reg: Regularizer, w: FloatArray) -> tuple[f
     mixed = share * cut.b + ((1.0 - share) * risk.lower_bound if share < 1.0 else 0.0)
     size = abs(cut.b) + abs(cut.value) + float(np.abs(cut.a) @ np.abs(w))
     return mixed - reg.conjugate(-share * cut.a) - ROUNDING * size, size
-
-
-def balanced(slopes: FloatArray) -> FloatArray:
-    """Slopes that sum to zero: those of the sign with the larger sum are shortened."""
-    up, down = np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)
-    rise, fall = float(up.sum()), -float(down.sum())
-    if rise > fall:
-        return up * (fall / rise) + down
-    return up + down * (rise / fall) if fall > 0.0 else slopes
