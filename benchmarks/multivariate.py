@@ -281,13 +281,14 @@ def warm_up() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two seeds")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help="of all")
-    parser.add_argument("--max-seconds", type=float, default=3.0, help="of one of our fits")
+    parser.add_argument("--max-seconds", type=float, default=10.0, help="of one of our fits")
     args = parser.parse_args()
     print_machine()
     warm_up()
-    compare(args.sets, 2 if args.quick else 5, args.max_seconds)
+    compare(args.sets, 2 if args.quick else args.seeds, args.max_seconds)
 
 
 if __name__ == "__main__":

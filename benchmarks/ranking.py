@@ -197,7 +197,8 @@ def warm_up() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two folds, and no figure")
+    parser.add_argument("--quick", action="store_true", help="two folds, and only the comparison")
+    parser.add_argument("--compare-only", action="store_true", help="neither the figure nor a million documents")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help="of all")
     parser.add_argument("--max-evaluations", type=int, default=500, help="of a run of the figure")
     parser.add_argument("--max-seconds", type=float, default=10.0, help="of a run of the figure")
@@ -206,7 +207,7 @@ def main() -> None:
     print_machine()
     warm_up()
     compare(args.sets, 2 if args.quick else N_FOLDS)
-    if args.quick:
+    if args.quick or args.compare_only:
         return
     stop = Stop(gap_rel=1e-2, max_evaluations=args.max_evaluations, max_seconds=args.max_seconds)
     save_figure(figure3(stop), args.out, "ranking_figure3.png")

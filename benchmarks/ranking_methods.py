@@ -24,7 +24,7 @@ except ImportError:
 LAMBDAS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 ALPHAS = (1e3, 1e2, 10.0, 1.0, 0.1, 0.01)  # of Ridge
 LEAVES = (8, 31)  # of LightGBM
-MOST_PAIRS = 200_000  # of LIBLINEAR; a random choice of more
+MOST_PAIRS, MOST_SPARSE_PAIRS = 200_000, 20_000  # of LIBLINEAR; a random choice of more
 GAP, SECONDS = 1e-2, 20.0  # of one of our fits
 
 Scorer = Callable[[np.ndarray], np.ndarray]
@@ -75,8 +75,8 @@ def pairs(of: Documents) -> tuple[np.ndarray, np.ndarray]:
         upper, lower = np.nonzero(of.y[rows][:, None] > of.y[rows])
         found.append(np.stack([rows[upper], rows[lower]]))
     every = np.concatenate(found, axis=1)
-    n = every.shape[1]
-    chosen = np.random.default_rng(0).choice(n, MOST_PAIRS, replace=False) if n > MOST_PAIRS else np.arange(n)
+    n, most = every.shape[1], MOST_SPARSE_PAIRS if sp.issparse(of.X) else MOST_PAIRS
+    chosen = np.random.default_rng(0).choice(n, most, replace=False) if n > most else np.arange(n)
     return every[0, chosen], every[1, chosen]
 
 
