@@ -41,6 +41,30 @@ def test_a_measure_is_trained_and_evaluated(cancer, undercut, tmp_path, measure)
     assert f"{same.score(X, y.astype(int)):.6g}" in out
 
 
+def test_a_threshold_is_chosen_by_validation(cancer, undercut, tmp_path):
+    code, _, err = undercut(
+        "train", cancer, "--measure", "f1", "--threshold", "cv", "--lambda", 1, "-o", tmp_path / "m.uc"
+    )
+    assert code == 0, err
+    X, y, _ = load_svmlight(cancer)
+    same = MultivariateClassifier("f1", lam=1.0, threshold="cv").fit(X, y.astype(int))
+    np.testing.assert_allclose(load_model(tmp_path / "m.uc").intercept_, same.intercept_)
+    code, _, err = undercut("train", cancer, "--threshold", "cv")
+    assert code == 2
+    assert "--threshold" in err
+
+
+@pytest.mark.filterwarnings("always::undercut.errors.ConstantModelWarning")
+def test_a_model_that_has_learned_nothing_is_announced_in_the_words_of_the_command_line(undercut, tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), (np.arange(60) % 10 == 0) * 1
+    dump_svmlight_file(X, y, str(tmp_path / "noise.svm"), query_id=np.arange(60) // 10, zero_based=False)
+    options = ("--loss", "structured_mrr", "--lambda", 1, "-o", tmp_path / "m.uc")
+    code, _, err = undercut("train", tmp_path / "noise.svm", *options)
+    assert code == 0
+    assert "learned nothing" in err
+    assert 'use --loss ndcg@10, "pairwise" or "map"' in err
+
+
 @pytest.mark.parametrize("loss", ["pairwise", "ndcg@10", "precision@3", "mrr", "ordinal"])
 def test_a_ranking_loss_reads_the_query_ids(queries, undercut, tmp_path, loss):
     code, _, _ = undercut("train", queries, "--loss", loss, "--lambda", 1e-2, "-o", tmp_path / "m.uc")
