@@ -99,3 +99,30 @@ def test_measures_and_rankings_are_solved_to_a_share_of_their_gain(model):
     gain = model.result_.baseline - model.lower_bound_
     assert gain < 0.5 * model.objective_
     assert model.gap_ <= 1e-2 * gain
+
+
+def collection(seed, n_queries=20, size=150):
+    """Long queries, 70 % of their documents irrelevant, under so much noise that no model ranks well."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), size)
+    X = rng.standard_normal((qid.size, 10))
+    merit = X @ np.full(10, 10.0**-0.5) + 2.0 * rng.standard_normal(qid.size)
+    return X, np.searchsorted(np.quantile(merit, [0.7, 0.86]), merit), qid
+
+
+@pytest.mark.parametrize(
+    "loss", ["pairwise", "weighted_pairwise", "ndcg@10", "xendcg", "map", "mrr", "precision@10", "ordinal"]
+)
+def test_every_ranker_learns_from_long_queries_with_many_irrelevant_documents(loss):
+    X, y, qid = collection(0)
+    model = Ranker(loss, lam=1e-2, gap_rel=1e-2).fit(X, y, qid=qid)
+    X, y, qid = collection(1)
+    assert model.score(X, y, qid=qid) > 0.4
+
+
+@pytest.mark.parametrize("loss", ["structured_ndcg@10", "structured_mrr", "structured_precision@10"])
+def test_a_bound_that_is_useless_there_says_so(loss):
+    X, y, qid = collection(0)
+    with pytest.warns(ConstantModelWarning, match="learned nothing"):
+        model = Ranker(loss, lam=1e-2, gap_rel=1e-2).fit(X, y, qid=qid)
+    assert model.gap_ <= 1e-4 * model.objective_
