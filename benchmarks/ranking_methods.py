@@ -24,7 +24,7 @@ except ImportError:
 LAMBDAS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 ALPHAS = (1e3, 1e2, 10.0, 1.0, 0.1, 0.01)  # of Ridge
 LEAVES = (8, 31)  # of LightGBM
-MOST_PAIRS, MOST_SPARSE_PAIRS = 200_000, 20_000  # of LIBLINEAR; a random choice of more
+MOST_PAIRS, MOST_SPARSE_PAIRS = 50_000, 20_000  # of LIBLINEAR; a random choice of more
 GAP, SECONDS = 1e-2, 20.0  # of one of our fits
 
 Scorer = Callable[[np.ndarray], np.ndarray]

@@ -1,19 +1,28 @@
 """The names that people use, each from its room."""
 
+from .callbacks import (
+    Checkpoint as Checkpoint,
+)
 from .contracts import (
     Cut as Cut,
 )
 from .estimators import (
     KernelClassifier as KernelClassifier,
     LinearClassifier as LinearClassifier,
+    LinearClassifierCV as LinearClassifierCV,
     LinearRegressor as LinearRegressor,
+    LinearRegressorCV as LinearRegressorCV,
     MultivariateClassifier as MultivariateClassifier,
+    MultivariateClassifierCV as MultivariateClassifierCV,
     NoveltyDetector as NoveltyDetector,
     OnlineClassifier as OnlineClassifier,
     OnlineRegressor as OnlineRegressor,
     Ranker as Ranker,
+    RankerCV as RankerCV,
     SequenceLabeler as SequenceLabeler,
+    SequenceLabelerCV as SequenceLabelerCV,
     TransductiveClassifier as TransductiveClassifier,
+    export_onnx as export_onnx,
     lam_from_C as lam_from_C,
 )
 from .io import (
@@ -49,6 +58,9 @@ from .risks import (
     NdcgRisk as NdcgRisk,
     PairwiseRisk as PairwiseRisk,
     StructuredRisk as StructuredRisk,
+)
+from .selection import (
+    regularization_path as regularization_path,
 )
 from .solvers import (
     CuttingPlane as CuttingPlane,

@@ -14,10 +14,11 @@ from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
 from undercut.cli.options import ROWS
 from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.cli.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.sequences import fitted_sequences, labelled_lines, sequence_rows
 from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
-from undercut.estimators import SequenceLabeler
+from undercut.estimators import RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.io.svmlight import SvmlightData
 
@@ -34,6 +35,9 @@ def write_predictions(
         data = fitted_sequences(fitted, file, folds, labelled=False, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
         _write(labelled_lines(fitted, data, scores=wanted != "labels"), output)
+        return
+    if isinstance(fitted, RnaFolder):
+        _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False).X
     header, values = _values(fitted, X, wanted, model)
@@ -82,6 +86,8 @@ def score_rows(
         data = fitted_sequences(fitted, file, folds, labelled=True, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
         return sequence_rows(fitted, data)
+    if isinstance(fitted, RnaFolder):
+        return rna_rows(fitted, read_rna(file, labelled=True))
     return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True), metrics)
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold
 from typing_extensions import override
 
 from undercut.errors import DataError
-from undercut.estimators.cross_validated import CrossValidated, Given, risks_of, scored, selecting
+from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
 from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.ranker import Ranker, check_queries
@@ -30,11 +30,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the measure itself by default
     measure, solver, fit_intercept, ... : as in ``MultivariateClassifier``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, intercept_, classes_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -48,6 +44,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
 
     __init__ = selecting(MultivariateClassifier)
     _kind = MultivariateClassifier
+    _fitted: ClassVar[tuple[str, ...]] = (*MultivariateClassifier._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultivariateClassifier._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -71,11 +68,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
         tasks = model._tasks(SharedRows(trusted_design(given.X), train), given.y[train])
         model.n_features_in_ = given.X.shape[1]
-        X, y, scorer = given.X[held_out], given.y[held_out], self._scorer()
-
-        def score(model: Any) -> float:
-            return float(model.score(X, y) if scorer is None else scorer(model, X, y))
-
+        score = self._score_on(given.X[held_out], given.y[held_out])
         return Fold(risks_of(tasks), scored(model, tasks, score))
 
 
@@ -91,11 +84,7 @@ class RankerCV(CrossValidated, Ranker):
         A number is that of folds, and the documents of a query are in one of them.
     loss, weighting, solver, ... : as in ``Ranker``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -109,6 +98,7 @@ class RankerCV(CrossValidated, Ranker):
 
     __init__ = selecting(Ranker)
     _kind = Ranker
+    _fitted: ClassVar[tuple[str, ...]] = (*Ranker._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Ranker._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -167,11 +157,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
     scoring : a function ``scorer(labeler, X, y)`` of lists of sequences, or None for the share of right labels
     loss, solver, features, ... : as in ``SequenceLabeler``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, transitions_, classes_, objective_, lower_bound_, gap_, ... : of the fit to all sequences
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -185,6 +171,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
 
     __init__ = selecting(SequenceLabeler)
     _kind = SequenceLabeler
+    _fitted: ClassVar[tuple[str, ...]] = (*SequenceLabeler._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SequenceLabeler._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -222,13 +209,9 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
         weight[train] = 1.0 if own is None else np.asarray(own)[train]
         test[held_out] = 1.0
         tasks = self._tasks_of(model, given, weight)
-        scorer, lengths = self._scorer(), given.rest["lengths"]
-        if scorer is not None and not isinstance(given.X, list):
-            raise DataError("`scoring` needs X as a list of sequences; got another form: use scoring=None")
-
-        def score(model: Any) -> float:
-            if scorer is None:
-                return float(model.score(given.X, given.y, sample_weight=test, lengths=lengths))
-            return float(scorer(model, [given.X[at] for at in held_out], [given.y[at] for at in held_out]))
-
+        score = self._score_on(given.X, given.y, sample_weight=test, lengths=given.rest["lengths"])
+        if self.scoring is not None:
+            if not isinstance(given.X, list):
+                raise DataError("`scoring` needs X as a list of sequences; got another form: use scoring=None")
+            score = self._score_on([given.X[at] for at in held_out], [given.y[at] for at in held_out])
         return Fold(risks_of(tasks), scored(model, tasks, score))

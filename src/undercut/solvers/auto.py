@@ -29,7 +29,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
+from undercut.risks import ChainRisk, GramRisk, LikelihoodRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -139,6 +139,12 @@ TABLE = (
         lambda risk, reg: isinstance(risk, ChainRisk),
         lambda risk: NonconvexBundle(line_search="single", max_planes=chain_planes(risk.n_params)),
         "one dynamic program per plane takes the least time",
+    ),
+    Row(
+        "a likelihood of structures",
+        lambda risk, reg: isinstance(risk, LikelihoodRisk),
+        lambda risk: NonconvexBundle(line_search="single"),
+        "the slope at one point tells how far the next step goes, which saves sums over structures",
     ),
     Row(
         "the risk has no line search",
