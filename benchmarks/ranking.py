@@ -93,15 +93,16 @@ def judge(found: dict[str, dict[str, np.ndarray]]) -> None:
     table = Table("Wins, draws and losses on the sets, by NDCG@10", ["ours", *rivals])
     for ours in OURS:
         table.row(ours, *[tally([one for one in found.values() if rival in one], ours, rival) for rival in rivals])
+    print()
     for ours, method in OURS.items():
-        print(f"{ours}: {method.n_fits} fits, {method.n_open} without a gap of 1e-2, {method.n_constant} constant")
+        print(f"- {ours}: {method.n_fits} fits, {method.n_open} without a gap of 1e-2, {method.n_constant} constant")
     lost = [
         f"{name} ({rival})"
         for name, one in found.items()
         for rival in LINEAR_RIVALS
         if sign(one[DEFAULT], one[rival]) < 0
     ]
-    print(f"{DEFAULT} lost to a linear method: {', '.join(lost) or 'nowhere'}", flush=True)
+    print(f"- {DEFAULT} lost to a linear method: {', '.join(lost) or 'nowhere'}", flush=True)
 
 
 def tally(of_sets: list[dict[str, np.ndarray]], ours: str, rival: str) -> str:
