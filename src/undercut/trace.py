@@ -225,6 +225,7 @@ class Result:
     trace: list[Progress] = field(repr=False)
     detail: str = ""
     interrupted: bool = False  # whether a signal ended the run
+    baseline: float = math.inf  # the objective of a constant model, where it is known and not perfect
 
     @property
     def gap(self) -> float:

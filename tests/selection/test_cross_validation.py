@@ -50,6 +50,7 @@ X, Y = two_classes()
 
 
 @pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # the largest lambda
 @pytest.mark.parametrize(
     "settings",
     [
@@ -209,6 +210,8 @@ def test_queries_stay_together():
     first = Ranker(lam=own.lam_).fit(X[train], y[train], qid=qid[train])
     found = own.cv_results_["split0_test_score"][own.best_index_]
     assert found == pytest.approx(first.score(X[test], y[test], qid=qid[test]), abs=0.02)
+    by_map = RankerCV([1.0, 0.1], cv=4, scoring="map", extend=True).fit(X, y, qid=qid, sample_weight=np.ones(200))
+    assert by_map.best_score_ != own.best_score_
 
 
 def sentences():
@@ -314,6 +317,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(CHECKED)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -68,23 +68,27 @@ def _header(classes: Any) -> str:
     return f"# labels {' '.join(map(str, classes.tolist()))}\n"
 
 
-def print_scores(model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool) -> None:
+def print_scores(
+    model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool, metrics: str | None = None
+) -> None:
     """How well a model predicts the targets of a file."""
     fitted = load_model(model)
-    rows = score_rows(fitted, file, folds, strict=strict)
+    rows = score_rows(fitted, file, folds, strict=strict, metrics=metrics)
     certificate = [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
     print_report([*rows, *certificate], as_json=as_json)
 
 
-def score_rows(fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False) -> list[Row]:
-    """The measures of a model on a file."""
+def score_rows(
+    fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False, metrics: str | None = None
+) -> list[Row]:
+    """The measures of a model on a file; ``metrics`` names those of a ranking."""
     if isinstance(fitted, SequenceLabeler):
         data = fitted_sequences(fitted, file, folds, labelled=True, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
         return sequence_rows(fitted, data)
     if isinstance(fitted, RnaFolder):
         return rna_rows(fitted, read_rna(file, labelled=True))
-    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True))
+    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True), metrics)
 
 
 def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:

@@ -162,7 +162,7 @@ def fit(model: Any, data: SvmlightData, given: Given) -> None:
     if isinstance(model, TransductiveClassifier):
         _fit_transductive(model, X, target, given["unlabelled"], weight)
     elif isinstance(model, Ranker):
-        model.fit(X, y, qid=required_queries(qid))
+        model.fit(X, y, qid=required_queries(qid), **options)
     elif isinstance(model, NoveltyDetector):
         model.fit(X, **options)
     else:

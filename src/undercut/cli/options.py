@@ -49,6 +49,10 @@ OPTIONS = [
            sets="measure", excludes=("loss",)),
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
+    Option("threshold", MODEL, "With --measure: own, that of the measure's bound, or cv, by validation in folds",
+           usual="own", sets="threshold", needs={"measure": ()}),
+    Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
+           usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
            flags=("--intercept/--no-intercept",), usual="--intercept", sets="fit_intercept", online=True),
     Option("class_weight", MODEL, "balanced, the same total weight for every class, or pairs such as 1:5,-1:1",
@@ -147,9 +151,9 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
-    "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel", "degree", "coef0",
-    "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs", "output", "json",
-    "quiet", "log_file",
+    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
+    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
+    "output", "json", "quiet", "log_file",
 )  # fmt: skip
 
 

@@ -112,9 +112,9 @@ def _rows(file: Path, model: Any, given: Given) -> tuple[Any, Any, dict[str, Any
     """X, y and the other arguments of ``fit`` for an SVMlight file or a table."""
     X, y, qid = read_training(model, file, given)
     weight = read_weights(given["weights"], y.size)
-    if isinstance(model, Ranker):
-        return X, y, {"qid": required_queries(qid)}
     rest = {} if weight is None else {"sample_weight": weight}
+    if isinstance(model, Ranker):
+        return X, y, rest | {"qid": required_queries(qid)}
     return X, y if isinstance(model, LinearRegressor) else labels(y), rest
 
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from undercut.errors import DataError
 from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
-from undercut.estimators.inputs import validated
+from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.ranker import Ranker, check_queries
 from undercut.estimators.sequence_labeler import SequenceLabeler
@@ -77,10 +77,12 @@ class RankerCV(CrossValidated, Ranker):
 
     Parameters
     ----------
-    lams, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the mean NDCG@10 by default
+    lams, rule, extend, n_jobs : as in ``CrossValidated``
+    scoring : the name of a measure of rankings such as "map" or "ndcg@5" (``Ranker.score``), a function
+        ``scorer(ranker, X, y)``, or None for "ndcg@10"
     cv : int, a splitter, or a list of splits
         A number is that of folds, and the documents of a query are in one of them.
-    loss, solver, ... : as in ``Ranker``
+    loss, weighting, solver, ... : as in ``Ranker``
 
     Attributes are those of ``CrossValidated``.
 
@@ -103,15 +105,18 @@ class RankerCV(CrossValidated, Ranker):
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, qid: Any = None, groups: Any = None) -> RankerCV:
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, groups: Any = None) -> RankerCV:
         """Choose lambda, and fit all documents with it; documents with equal ``qid`` are one query."""
-        given = self._given(X, y, qid)
+        given = self._given(X, y, qid, sample_weight)
         return self._select(given, given.rest["qid"] if groups is None else groups)
 
-    def _given(self, X: Any, y: Any, qid: Any) -> Given:
+    def _given(self, X: Any, y: Any, qid: Any, sample_weight: Any = None) -> Given:
         check_queries(qid)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        return Given(X, np.asarray(y, dtype=np.float64), {"qid": np.asarray(qid)}, y.size)
+        rest = {"qid": np.asarray(qid)}
+        if sample_weight is not None:
+            rest["sample_weight"] = checked_weight(sample_weight, X)
+        return Given(X, np.asarray(y, dtype=np.float64), rest, y.size)
 
     @override
     def _splitter(self, given: Given) -> Any:
@@ -119,13 +124,21 @@ class RankerCV(CrossValidated, Ranker):
 
     @override
     def _all(self, model: Any, given: Given) -> list[Any]:
-        return risks_of(model._tasks(self._rows(given.X, np.arange(given.n)), given.y, given.rest["qid"]))
+        return risks_of(model._tasks(self._rows(given.X, np.arange(given.n)), given.y, **given.rest))
 
     @override
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
-        tasks = model._tasks(self._rows(given.X, train), given.y[train], given.rest["qid"][train])
+        tasks = model._tasks(
+            self._rows(given.X, train), given.y[train], **{name: value[train] for name, value in given.rest.items()}
+        )
         model.n_features_in_ = given.X.shape[1]
-        score = self._score_on(given.X[held_out], given.y[held_out], qid=given.rest["qid"][held_out])
+        X, y, qid = given.X[held_out], given.y[held_out], given.rest["qid"][held_out]
+
+        def score(model: Any) -> float:
+            if callable(self.scoring):
+                return float(self.scoring(model, X, y))
+            return float(model.score(X, y, qid=qid, metric=self.scoring or "ndcg@10"))
+
         return Fold(risks_of(tasks), scored(model, tasks, score))
 
     def _rows(self, X: Any, rows: Array) -> Any:
