@@ -129,8 +129,9 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
-        start = problem.iterate(w[columns.ids].reshape(-1), point.scores + point.intercept, state.damping)
-        end = problem.descend(columns, start, ACCURACY * most, effort)
+        start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
+        gradient = point.gradient[columns.ids].reshape(-1)
+        end = problem.descend(columns, start, gradient, ACCURACY * most, effort)
         w = np.zeros_like(w)
         w[columns.ids] = end.w.reshape(columns.ids.size, *w.shape[1:])
 
