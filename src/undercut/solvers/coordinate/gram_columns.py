@@ -29,7 +29,7 @@ JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, re
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
 
-    derived: ClassVar = ("_last", "_columns", "_design", "X")
+    derived: ClassVar[tuple[str, ...]] = ("_last", "_columns", "_design", "X")
 
     @abstractmethod
     def gram(self, model: Model) -> FloatArray:

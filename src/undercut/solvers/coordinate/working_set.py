@@ -109,6 +109,12 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         return _proved(risk, reg, problem, start)
 
     @override
+    def carry(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
+        start = replace(state, solution=state.w, alive=state.norms > 0.0, progress=Progress(-1))
+        carried = _proved(risk, reg, _problem(risk, reg, state.norms), start)
+        return replace(carried, progress=replace(carried.progress, n_evaluations=0))
+
+    @override
     def step(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
         problem = _problem(risk, reg, state.norms)
         point, w = state.point, problem.by_feature(state.w)
