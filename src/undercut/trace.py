@@ -38,7 +38,7 @@ class Status(Enum):
     )
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
-    DECIDED = "a smaller gap cannot change the choice of lambda any more"
+    DECIDED = "a smaller gap cannot change the choice of lambda: use a fit outside the search for a smaller one"
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
