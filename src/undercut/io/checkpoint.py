@@ -82,6 +82,8 @@ def _metadata(path: str | Path) -> dict[str, str]:
     try:
         with safe_open(str(path), framework="numpy") as file:
             kept = dict(file.metadata() or {})
+        if "checkpoint" not in kept:
+            raise ValueError("it is a file of another kind, such as a model")
         wrote = int(kept["checkpoint"]), kept["undercut"]
     except DAMAGE as error:
         raise _damaged(path, error) from error
