@@ -88,7 +88,7 @@ def _written(path: Path) -> logging.Handler:
     try:
         handler = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
-        raise OSError(f"cannot write the log to {path}: {error}") from error
+        raise OSError(f"cannot write the log to {path}: {error.strerror}") from error
     handler.setFormatter(logging.Formatter(LINE))
     return handler
 
