@@ -151,3 +151,49 @@ def dense(model, x, y):
     full = np.zeros(model.n_params)
     np.add.at(full, *feature)
     return full
+
+
+class LikelyChain(Chain):
+    """A chain with sums over all sequences, by forward and backward passes in logarithms."""
+
+    releases_gil = True
+
+    def __init__(self, n_features, n_labels):
+        super().__init__(n_features, n_labels)
+        self.n_prepared = 0
+
+    def prepare(self, w):
+        self.n_prepared += 1
+        split = self.n_labels * self.n_features
+        return w[:split].reshape(self.n_labels, -1), w[split:].reshape(self.n_labels, -1)
+
+    def scores(self, prepared, x):
+        return x @ prepared[0].T, prepared[1]
+
+    def log_partition(self, prepared, x):
+        nodes, pairs, log_z = self._beliefs(prepared, x)
+        return log_z, np.concatenate([(nodes.T @ x).ravel(), pairs.ravel()])
+
+    def parts(self, x, y):
+        return np.eye(self.n_labels)[y]
+
+    def marginals(self, prepared, x):
+        return self._beliefs(prepared, x)[0]
+
+    def predict(self, prepared, x):
+        emissions, transitions = self.scores(prepared, x)
+        return self.viterbi(emissions[None], transitions[None])[0]
+
+    def _beliefs(self, prepared, x):
+        emissions, transitions = self.scores(prepared, x)
+        forward, backward = [emissions[0]], [np.zeros(self.n_labels)]
+        for row in emissions[1:]:
+            forward.append(row + np.logaddexp.reduce(forward[-1][:, None] + transitions, axis=0))
+        for row in emissions[:0:-1]:
+            backward.insert(0, np.logaddexp.reduce(transitions + row + backward[0], axis=1))
+        log_z = np.logaddexp.reduce(forward[-1])
+        nodes = np.exp(np.array(forward) + np.array(backward) - log_z)
+        pairs = np.zeros((self.n_labels, self.n_labels))
+        for t in range(1, len(x)):
+            pairs += np.exp(forward[t - 1][:, None] + transitions + emissions[t] + backward[t] - log_z)
+        return nodes, pairs, log_z

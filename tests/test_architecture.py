@@ -10,6 +10,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],

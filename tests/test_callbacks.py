@@ -165,6 +165,7 @@ def test_progress_is_shown_where_it_is_wanted(caplog, unconfigured):
         assert console.file.getvalue() == ""
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 def test_verbose_2_logs_every_step_of_a_fit_with_its_class(caplog, unconfigured):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 3)), rng.integers(3, size=60)

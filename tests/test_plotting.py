@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from undercut import Hinge, LinearRisk
+from undercut.errors import DataError
 from undercut.estimators import LinearClassifierCV
-from undercut.plotting import plot_convergence, plot_path
+from undercut.plotting import plot_arcs, plot_convergence, plot_pair_probabilities, plot_path
 from undercut.selection import regularization_path
 from undercut.trace import Progress
 
@@ -61,3 +62,37 @@ def test_lines_of_a_path_differ_by_more_than_their_colour():
     ]
     assert len({(line.get_color(), line.get_linestyle()) for line in named}) == len(named) == 7
     assert len({line.get_linestyle() for line in named}) == 4
+
+
+# --- RNA ----------------------------------------------------------------------------------------------------------
+
+
+def test_arcs_tell_right_false_and_missed_pairs():
+    axes = plot_arcs("GGGGAAAACCCC", "((.(....).))", truth="(.((....)).)").axes[0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["right (2)", "false (1)", "missed (1)"]
+    heights = [line.get_ydata() for line in axes.lines]
+    assert sum(max(height) > 0 for height in heights) == 3
+    assert sum(min(height) < 0 for height in heights) == 1
+
+
+def test_arcs_join_the_ends_of_pairs():
+    (line,) = plot_arcs("GAAAAC", "(....)").axes[0].lines
+    assert sorted((line.get_xdata()[0], line.get_xdata()[-1])) == pytest.approx([1.0, 6.0])
+
+
+def test_probabilities_stand_above_the_diagonal_and_the_truth_below(tmp_path):
+    probability = np.zeros((6, 6))
+    probability[0, 5] = probability[5, 0] = 0.7
+    axes = plot_pair_probabilities(probability, "(....)", tmp_path / "pairs.png").axes[0]
+    shown = axes.images[0].get_array()
+    assert shown[0, 5] == 0.7
+    assert shown.mask[5, 0]
+    assert (axes.lines[0].get_xdata()[0], axes.lines[0].get_ydata()[0]) == (1, 6)
+    assert (tmp_path / "pairs.png").stat().st_size > 1000
+
+
+def test_a_structure_of_another_length_is_refused():
+    with pytest.raises(DataError, match="as long as its sequence; got 3 for 4"):
+        plot_arcs("ACGU", "...")
+    with pytest.raises(DataError, match="as long as its sequence; got 3 for 4"):
+        plot_pair_probabilities(np.zeros((4, 4)), "...")

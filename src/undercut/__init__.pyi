@@ -1,19 +1,29 @@
 """The names that people use, each from its room."""
 
+from .callbacks import (
+    Checkpoint as Checkpoint,
+)
 from .contracts import (
     Cut as Cut,
 )
 from .estimators import (
     KernelClassifier as KernelClassifier,
     LinearClassifier as LinearClassifier,
+    LinearClassifierCV as LinearClassifierCV,
     LinearRegressor as LinearRegressor,
+    LinearRegressorCV as LinearRegressorCV,
     MultivariateClassifier as MultivariateClassifier,
+    MultivariateClassifierCV as MultivariateClassifierCV,
     NoveltyDetector as NoveltyDetector,
     OnlineClassifier as OnlineClassifier,
     OnlineRegressor as OnlineRegressor,
     Ranker as Ranker,
+    RankerCV as RankerCV,
+    RnaFolder as RnaFolder,
     SequenceLabeler as SequenceLabeler,
+    SequenceLabelerCV as SequenceLabelerCV,
     TransductiveClassifier as TransductiveClassifier,
+    export_onnx as export_onnx,
     lam_from_C as lam_from_C,
 )
 from .io import (
@@ -42,13 +52,18 @@ from .regularizers import (
 )
 from .risks import (
     ChainRisk as ChainRisk,
+    FoldingModel as FoldingModel,
     FunctionRisk as FunctionRisk,
+    LikelihoodRisk as LikelihoodRisk,
     LinearRisk as LinearRisk,
     MulticlassRisk as MulticlassRisk,
     MultivariateRisk as MultivariateRisk,
     NdcgRisk as NdcgRisk,
     PairwiseRisk as PairwiseRisk,
     StructuredRisk as StructuredRisk,
+)
+from .selection import (
+    regularization_path as regularization_path,
 )
 from .solvers import (
     CuttingPlane as CuttingPlane,

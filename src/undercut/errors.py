@@ -29,6 +29,10 @@ class CheckpointError(UndercutError, ValueError):
     """A checkpoint is damaged, of another version or of another problem, or a run cannot be saved."""
 
 
+class ConstantModelWarning(UserWarning):
+    """A fit has learned nothing: equal scores for all samples are as good as its solution, up to the gap."""
+
+
 class NonfiniteError(UndercutError, ArithmeticError):
     """A risk returned NaN or infinity; the driver turns it into ``Status.NONFINITE``."""
 

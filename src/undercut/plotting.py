@@ -1,4 +1,4 @@
-"""Pictures of traces and of paths."""
+"""Pictures of traces, of paths and of RNA structures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undercut.errors import DataError
+from undercut.io.dot_bracket import partners
 from undercut.selection.path import Path as RegularizationPath
 from undercut.trace import Progress
+from undercut.types import Array, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,6 +76,92 @@ def _plot_bounds(axes: Axes, name: str, trace: Sequence[Progress], color: str) -
         high = sorted(row.objective for row in known)[-1 - len(known) // 10]
         margin = 0.05 * max(high - low, 1e-12 * abs(best))
         axes.set_ylim(low - margin, high + margin)
+
+
+SHOWN_LETTERS = 120  # longer sequences are drawn without letters
+LETTER_HEIGHT = 1.5  # arcs begin above and below the letters
+RIGHT, FALSE, MISSED = "#009E73", "#D55E00", "tab:gray"
+
+
+def plot_arcs(sequence: str, structure: str, truth: str | None = None, path: str | Path | None = None) -> Figure:
+    """The pairs of a structure as arcs above the sequence; with ``truth``, its missed pairs below the line.
+
+    Pairs are green if they are in ``truth`` and red if not; those that were missed are gray.
+
+    >>> figure = plot_arcs("GGGAAAUCCC", "(((....)))", truth="((......))")
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['right (2)', 'false (1)']
+    """
+    from matplotlib.figure import Figure  # slow to import
+
+    if len(structure) != len(sequence):
+        raise DataError(f"a structure must be as long as its sequence; got {len(structure)} for {len(sequence)}")
+    found = _pairs(partners(structure, drop_pseudoknots=True))
+    true = found if truth is None else _pairs(partners(truth, drop_pseudoknots=True))
+    figure = Figure(figsize=(min(14.0, 3.0 + 0.11 * len(sequence)), 4.0), layout="constrained")
+    axes = figure.subplots()
+    kinds = [("right", found & true, RIGHT, 1.0), ("false", found - true, FALSE, 1.0)]
+    for name, pairs, color, side in [*kinds, ("missed", true - found, MISSED, -1.0)]:
+        for number, pair in enumerate(sorted(pairs)):
+            _draw_arc(axes, pair, side, color, f"{name} ({len(pairs)})" if number == 0 and truth else None)
+    _draw_letters(axes, sequence)
+    if truth is not None:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _pairs(partner: Array) -> set[tuple[int, int]]:
+    return {(i, int(j)) for i, j in enumerate(partner) if j > i}
+
+
+def _draw_arc(axes: Axes, pair: tuple[int, int], side: float, color: str, label: str | None) -> None:
+    angle = np.linspace(0.0, math.pi, 60)
+    middle, radius = 0.5 * (pair[0] + pair[1]) + 1.0, 0.5 * (pair[1] - pair[0])
+    height = side * (LETTER_HEIGHT + radius * np.sin(angle))
+    axes.plot(middle + radius * np.cos(angle), height, color=color, lw=1.2, label=label)
+
+
+def _draw_letters(axes: Axes, sequence: str) -> None:
+    if len(sequence) > SHOWN_LETTERS:
+        axes.axhline(0.0, color="black", lw=0.6)
+    else:
+        for at, letter in enumerate(sequence, start=1):
+            axes.text(at, 0.0, letter, ha="center", va="center", fontsize=8, family="monospace")
+    axes.set(xlim=(0.0, len(sequence) + 1.0), xlabel="position")
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+
+
+def plot_pair_probabilities(
+    probability: FloatArray, truth: str | None = None, path: str | Path | None = None
+) -> Figure:
+    """The probabilities of pairs above the diagonal; below it the pairs of ``truth``.
+
+    >>> figure = plot_pair_probabilities(np.eye(5)[::-1], truth="(...)")
+    >>> figure.axes[0].get_xlabel()
+    'position'
+    """
+    from matplotlib.figure import Figure  # slow to import
+
+    n = len(probability)
+    if truth is not None and len(truth) != n:
+        raise DataError(f"a structure must be as long as its sequence; got {len(truth)} for {n}")
+    figure = Figure(figsize=(6.0, 5.0), layout="constrained")
+    axes = figure.subplots()
+    upper = np.ma.masked_array(probability, mask=np.tri(n, dtype=bool))
+    image = axes.imshow(upper, cmap="Blues", vmin=0.0, vmax=1.0, extent=(0.5, n + 0.5, n + 0.5, 0.5))
+    if truth is not None:
+        pairs = sorted(_pairs(partners(truth, drop_pseudoknots=True)))
+        axes.plot([i + 1 for i, _ in pairs], [j + 1 for _, j in pairs], "s", ms=2.5, color=FALSE, label="truth")
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    axes.plot([0.5, n + 0.5], [0.5, n + 0.5], color="black", lw=0.6)
+    axes.set(xlabel="position", ylabel="position")
+    figure.colorbar(image, label="probability of the pair")
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
 
 
 def plot_path(

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
-from threading import Lock, RLock
-from typing import Any, TypeVar
+from threading import Lock, RLock, local
+from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -74,6 +74,30 @@ def spans(function: Callable[[int, int], None], size: int) -> None:
     """Call a function that releases the interpreter for ``range(low, high)`` that cover ``range(size)``."""
     edges = span_edges(size)
     each(lambda at: function(edges[at], edges[at + 1]), range(len(edges) - 1))
+
+
+class PerThread(Generic[T]):
+    """An object that each thread makes for itself when it first asks, such as scratch memory; it is never pickled.
+
+    >>> scratch = PerThread(list)
+    >>> scratch.get().append(1)
+    >>> scratch.get(), in_threads(lambda i: scratch.get() is scratch.get(), 1)
+    ([1], [True])
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made = local()
+
+    def get(self) -> T:
+        """The object of this thread."""
+        if not hasattr(self._made, "it"):
+            self._made.it = self._make()
+        made: T = self._made.it
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerThread, (self._make,)
 
 
 class _Claim:

@@ -38,7 +38,10 @@ class Status(Enum):
     )
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
-    DECIDED = "a smaller gap cannot change the choice of lambda: use a fit outside the search for a smaller one"
+    DECIDED = (
+        "a smaller gap cannot change the choice of lambda any more: use rule='one_standard_error' for accurate scores "
+        "of all lambdas"
+    )
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"
     )
@@ -222,6 +225,7 @@ class Result:
     trace: list[Progress] = field(repr=False)
     detail: str = ""
     interrupted: bool = False  # whether a signal ended the run
+    baseline: float = math.inf  # the objective of a constant model, where it is known and not perfect
 
     @property
     def gap(self) -> float:

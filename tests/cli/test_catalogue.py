@@ -1,5 +1,7 @@
 """``undercut train`` beyond sums of pointwise losses: measures, ranking, novelty, penalties, joint classes."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
@@ -39,6 +41,30 @@ def test_a_measure_is_trained_and_evaluated(cancer, undercut, tmp_path, measure)
     assert f"{same.score(X, y.astype(int)):.6g}" in out
 
 
+def test_a_threshold_is_chosen_by_validation(cancer, undercut, tmp_path):
+    code, _, err = undercut(
+        "train", cancer, "--measure", "f1", "--threshold", "cv", "--lambda", 1, "-o", tmp_path / "m.uc"
+    )
+    assert code == 0, err
+    X, y, _ = load_svmlight(cancer)
+    same = MultivariateClassifier("f1", lam=1.0, threshold="cv").fit(X, y.astype(int))
+    np.testing.assert_allclose(load_model(tmp_path / "m.uc").intercept_, same.intercept_)
+    code, _, err = undercut("train", cancer, "--threshold", "cv")
+    assert code == 2
+    assert "--threshold" in err
+
+
+@pytest.mark.filterwarnings("always::undercut.errors.ConstantModelWarning")
+def test_a_model_that_has_learned_nothing_is_announced_in_the_words_of_the_command_line(undercut, tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), (np.arange(60) % 10 == 0) * 1
+    dump_svmlight_file(X, y, str(tmp_path / "noise.svm"), query_id=np.arange(60) // 10, zero_based=False)
+    options = ("--loss", "structured_mrr", "--lambda", 1, "-o", tmp_path / "m.uc")
+    code, _, err = undercut("train", tmp_path / "noise.svm", *options)
+    assert code == 0
+    assert "learned nothing" in err
+    assert 'use --loss ndcg@10, "pairwise" or "map"' in err
+
+
 @pytest.mark.parametrize("loss", ["pairwise", "ndcg@10", "precision@3", "mrr", "ordinal"])
 def test_a_ranking_loss_reads_the_query_ids(queries, undercut, tmp_path, loss):
     code, _, _ = undercut("train", queries, "--loss", loss, "--lambda", 1e-2, "-o", tmp_path / "m.uc")
@@ -51,6 +77,28 @@ def test_a_ranking_loss_reads_the_query_ids(queries, undercut, tmp_path, loss):
     code, out, _ = undercut("predict", tmp_path / "m.uc", queries)
     assert code == 0
     assert len(out.splitlines()) == 300
+
+
+def test_measures_of_rankings_are_printed_by_their_names(queries, undercut, tmp_path):
+    undercut("train", queries, "--loss", "pairwise", "--weighting", "pair", "-o", tmp_path / "m.uc")
+    X, y, qid = load_svmlight(queries)
+    model = load_model(tmp_path / "m.uc")
+    assert model.weighting == "pair"
+    _, out, _ = undercut("evaluate", tmp_path / "m.uc", queries, "--metrics", "ndcg@3,err@5", "--json")
+    report = json.loads(out)
+    assert report["ndcg@3"] == model.score(X, y, qid=qid, metric="ndcg@3")
+    assert report["err@5"] == model.score(X, y, qid=qid, metric="err@5")
+    assert "map" not in report
+    code, _, err = undercut("evaluate", tmp_path / "m.uc", queries, "--metrics", "ndgc")
+    assert code == 2
+    assert "a measure of rankings must be one of 'ndcg'" in err
+
+
+def test_measures_of_rankings_are_refused_for_other_models(cancer, undercut, tmp_path):
+    undercut("train", cancer, "--lambda", 1, "-o", tmp_path / "m.uc")
+    code, _, err = undercut("evaluate", tmp_path / "m.uc", cancer, "--metrics", "map")
+    assert code == 2
+    assert "--metrics is for rankings; got 'map' for a LinearClassifier" in err
 
 
 def test_novelty_is_detected_without_labels(undercut, tmp_path):

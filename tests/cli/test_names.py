@@ -6,7 +6,7 @@ import pytest
 
 from undercut.cli.models import MODELS, losses
 from undercut.cli.names import NAMES
-from undercut.estimators import SequenceLabeler
+from undercut.estimators import RnaFolder, SequenceLabeler
 from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
 from undercut.maps.gram import KERNELS
 from undercut.measures.names import EXAMPLES
@@ -16,6 +16,7 @@ from undercut.solvers.online import ONLINE_SOLVERS
 TABLES = {
     "losses": MODELS[-1].losses(),
     "sequence_losses": losses(SequenceLabeler),
+    "rna_losses": losses(RnaFolder),
     "measures": EXAMPLES,
     "solvers": SOLVERS,
     "kernels": KERNELS,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from tests.structured_models import Multiclass
 
 from undercut import (
     KernelClassifier,
@@ -28,7 +30,9 @@ from undercut.estimators import (
     LinearRegressorCV,
     MultivariateClassifierCV,
     RankerCV,
+    RnaFolder,
     SequenceLabelerCV,
+    StructuredEstimator,
 )
 from undercut.solvers import minimize
 from undercut.testing import check_certificate
@@ -62,6 +66,8 @@ CASES = [
     *((kind([1e-2], cv=2), SIGNS) for kind in (LinearClassifierCV, MultivariateClassifierCV, SequenceLabelerCV)),
     (LinearRegressorCV([1e-2], cv=2), SCORES),
     (RankerCV([1e-2], cv=2), GRADES),
+    (StructuredEstimator(Multiclass(4, 4), lam=1e-2), GRADES),
+    (RnaFolder(lam=1e-1), ["(((....)))", "((...))"]),
 ]
 
 
@@ -86,6 +92,8 @@ def fitted(estimator, samples, y):
         warnings.simplefilter("ignore", ConvergenceWarning)
         if isinstance(estimator, Ranker):
             return estimator.fit(samples, y, qid=QUERIES)
+        if isinstance(estimator, RnaFolder):
+            return estimator.fit(["GGGAAAUCCC", "GCAAAGC"], y)
         if isinstance(estimator, SequenceLabeler):
             return estimator.fit(samples, y, lengths=np.full(6, 10))
         return estimator.fit(samples, y)
@@ -93,7 +101,11 @@ def fitted(estimator, samples, y):
 
 @pytest.mark.filterwarnings("ignore:the origin lies among the samples")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("estimator", "y"), CASES, ids=lambda case: repr(case) if hasattr(case, "fit") else "")
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    CASES,
+    ids=lambda case: re.sub(r" object at \w+", "", repr(case)) if hasattr(case, "fit") else "",
+)
 def test_certificates_are_true(estimator, y, dtype, runs):
     """In float32, too: narrow data are widened and not rounded, so that the problem stays the user's."""
     samples = X.astype(dtype) + (3.0 if isinstance(estimator, NoveltyDetector) else 0.0)

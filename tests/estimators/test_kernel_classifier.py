@@ -45,6 +45,7 @@ def within_the_gap(estimator):
     }
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(
     [
         KernelClassifier(),

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import LinearSVC
 
 from undercut import Hinge, HuberHinge, LinearClassifier, LinearRisk, LineSearchBundle, Status, lam_from_C
+from undercut.errors import ConstantModelWarning
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +223,7 @@ def test_constant_features_zero_rows_and_duplicates_do_no_harm():
         for lam in (1e-9, 1.0, 1e3):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", ConstantModelWarning)
                 model = LinearClassifier(loss=loss, lam=lam, max_steps=500).fit(X, y)
             assert np.isfinite(model.coef_).all()
             assert model.lower_bound_ <= model.objective_

@@ -257,6 +257,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, iris):
 # ------------------------------------------------------------------------------------------------ in little space
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # a gap of 100 %
 def test_a_model_of_words_takes_the_space_of_its_nonzero_coefficients(tmp_path):
     rng = np.random.default_rng(0)
     sentences = [[(f"word{code}", f"tag{code % 5}") for code in rng.integers(0, 3000, 10)] for _ in range(200)]

@@ -25,7 +25,7 @@ from undercut import (
     load_model,
     save_model,
 )
-from undercut.errors import DataError, ModelFileError, ParameterError
+from undercut.errors import ConstantModelWarning, DataError, ModelFileError, ParameterError
 from undercut.measures import BalancedError, ContingencyMeasure, FBeta, PrecisionAt
 
 NAMES = ["f1", "f0.5", "precision@50", "recall@50", "prbep", "roc_auc", "balanced_error"]
@@ -42,6 +42,7 @@ def few_at_the_top(estimator):
 CHECKED = ["f1", "f0.5", "precision@2", "recall@2", "prbep", "roc_auc", "balanced_error"]
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks([MultivariateClassifier(name) for name in CHECKED], expected_failed_checks=few_at_the_top)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
@@ -107,7 +108,8 @@ def test_the_intercept_is_not_penalized(rare):
     model = MultivariateClassifier("f1", lam=1e-2, gap_rel=1e-6).fit(X, y)
     moved = MultivariateClassifier("f1", lam=1e-2, gap_rel=1e-6).fit(X + 3.0, y)
     assert moved.objective_ == pytest.approx(model.objective_, rel=2e-6)
-    without = MultivariateClassifier("f1", lam=1e-2, fit_intercept=False).fit(X, y)
+    with pytest.warns(ConstantModelWarning):
+        without = MultivariateClassifier("f1", lam=1e-2, fit_intercept=False).fit(X, y)
     assert without.intercept_ == 0.0
     assert without.lower_bound_ >= model.lower_bound_ * (1 - 1e-3)
 

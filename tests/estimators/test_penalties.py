@@ -43,6 +43,7 @@ def within_the_gap(estimator):
     }
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(
     [
         LinearClassifier(penalty="l1", solver=SOLVER),

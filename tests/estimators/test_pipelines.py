@@ -35,6 +35,8 @@ from tests.model_files import edit
 from undercut import KernelClassifier, LinearClassifier, LinearRegressor, load_model, save_model
 from undercut.errors import ModelFileError
 
+pytestmark = pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # columns that say nothing
+
 rng = np.random.default_rng(0)
 NUMBERS = rng.lognormal(size=(60, 4))
 HOLES = np.where(rng.random((60, 4)) < 0.1, np.nan, NUMBERS)

@@ -19,6 +19,7 @@ from tests.model_files import edit
 from undercut import L2, CuttingPlane, NdcgRisk, PairwiseRisk, Ranker, Stop, load_model, minimize, save_model
 from undercut.errors import DataError, ModelFileError, ParameterError
 from undercut.estimators.ranker import RISKS, RISKS_AT
+from undercut.estimators.retrieval import ranking_score
 from undercut.risks.ranking.gains import exponential_gain
 
 LOSSES = [*RISKS, *[f"{measure}@5" for measure in RISKS_AT], "ndcg@10"]
@@ -140,10 +141,60 @@ def test_the_score_is_the_mean_ndcg_of_queries_with_a_relevant_document():
     assert model.score(X, y, qid=qid) == pytest.approx(np.mean(means))
 
 
-def test_tied_scores_count_as_scikit_learn_counts_them():
+def test_of_tied_scores_the_later_row_comes_first():
     X, y = np.zeros((4, 1)), np.array([3.0, 2.0, 0.0, 0.0])
     model = Ranker().fit(np.arange(4.0)[:, None], y, qid=np.zeros(4))
-    assert model.score(X, y, qid=np.zeros(4)) == pytest.approx(ndcg_score([y], [np.zeros(4)], k=10))
+    assert model.score(X, y, qid=np.zeros(4)) == pytest.approx(ndcg_score([y], [np.arange(4.0)], k=10))
+
+
+@pytest.mark.parametrize("metric", ["ndcg@3", "exponential_ndcg@10", "map", "mrr", "precision@2", "err@5"])
+def test_the_score_is_any_measure_of_rankings_by_its_name(metric):
+    X, y, qid = draw(n_queries=8)
+    model = Ranker().fit(X, y, qid=qid)
+    assert model.score(X, y, qid=qid, metric=metric) == ranking_score(metric, y, model.predict(X), qid)
+
+
+# ------------------------------------------------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_query_without_weight_might_as_well_be_absent(loss):
+    X, y, qid = draw(n_queries=12)
+    kept = qid < 8
+    one = Ranker(loss, lam=0.1, gap_rel=1e-7).fit(X, y, qid=qid, sample_weight=kept * 2.0)
+    other = Ranker(loss, lam=0.1, gap_rel=1e-7).fit(X[kept], y[kept], qid=qid[kept])
+    assert one.objective_ == pytest.approx(other.objective_, rel=1e-6)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=2e-3)
+
+
+def test_documents_of_a_query_must_have_one_weight():
+    X, y, qid = draw(n_queries=4)
+    with pytest.raises(DataError, match="sample_weight must be equal for all documents of a query"):
+        Ranker().fit(X, y, qid=qid, sample_weight=np.arange(y.size))
+
+
+def test_a_function_is_given_weights_only_where_there_are_some():
+    X, y, qid = draw(n_queries=4)
+    Ranker(lambda X, y, qid: PairwiseRisk(X, y, qid), lam=0.1).fit(X, y, qid=qid)
+    weight = np.where(qid == 0, 0.0, 1.0)
+    weighted = Ranker(PairwiseRisk, lam=0.1).fit(X, y, qid=qid, sample_weight=weight)
+    assert weighted.objective_ == Ranker("pairwise", lam=0.1).fit(X, y, qid=qid, sample_weight=weight).objective_
+
+
+@pytest.mark.parametrize("weighting", ["query", "root", "pair"])
+def test_queries_of_pairs_are_weighted_as_the_risk_weights_them(weighting):
+    X, y, qid = draw(n_queries=6)
+    kept = (qid != 1) | (np.arange(y.size) % 2 == 0)  # a query with fewer pairs
+    X, y, qid = X[kept], y[kept], qid[kept]
+    model = Ranker(lam=0.1, weighting=weighting).fit(X, y, qid=qid)
+    same = minimize(PairwiseRisk(X, y, qid, weighting=weighting), L2(0.1))
+    assert model.objective_ == pytest.approx(same.objective, rel=1e-9)
+
+
+def test_a_weighting_of_pairs_is_refused_for_other_losses():
+    X, y, qid = draw(n_queries=4)
+    with pytest.raises(ParameterError, match=r"`weighting` is for 'pairwise', .* got 'pair' with the loss 'softmax'"):
+        Ranker("softmax", weighting="pair").fit(X, y, qid=qid)
 
 
 def test_the_only_document_of_a_query_is_ranked_well():
@@ -152,7 +203,7 @@ def test_the_only_document_of_a_query_is_ranked_well():
 
 
 @pytest.mark.parametrize(
-    ("y", "rule"), [([0, 0], "NDCG needs a query with a relevant"), ([1, -1], "must not be negat")]
+    ("y", "rule"), [([0, 0], "ndcg@10 needs a query with a relevant"), ([1, -1], "must not be negat")]
 )
 def test_relevances_that_have_no_ndcg_are_refused(y, rule):
     model = Ranker().fit(np.arange(3.0)[:, None], [0, 1, 2], qid=np.zeros(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -241,6 +242,7 @@ class TestConventions:
         with pytest.raises(NotFittedError):
             getattr(SequenceLabeler("crf"), method)(data[0])
 
+    @pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # the larger lambda
     def test_lambda_is_found_by_cross_validation(self, data):
         search = GridSearchCV(SequenceLabeler("crf"), {"lam": [1e-2, 1e3]}, cv=3).fit(*data)
         assert search.best_params_ == {"lam": 1e-2}
@@ -360,8 +362,8 @@ class TestModelFiles:
 
     def test_labels_that_json_cannot_say_are_refused(self, tmp_path, data):
         X, y = data
-        model = SequenceLabeler(lam=1.0).fit(X, [[frozenset([label]) for label in part] for part in y])
-        with pytest.raises(ModelFileError, match="`classes_` cannot be saved: a frozenset"):
+        model = SequenceLabeler(lam=1.0).fit(X, [[Fraction(len(label), 7) for label in part] for part in y])
+        with pytest.raises(ModelFileError, match="`classes_` cannot be saved: a Fraction"):
             save_model(model, tmp_path / "model.uc")
 
     @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from undercut.solvers import ConvexConcave
 NO_LABEL = "its labels are -1 and 1, and -1 means unlabelled here"
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(
     [TransductiveClassifier(), TransductiveClassifier(balance=None)],
     expected_failed_checks=lambda estimator: {"check_classifiers_classes": NO_LABEL},

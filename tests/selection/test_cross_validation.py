@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -35,7 +37,7 @@ from undercut.selection.leave_one_out import left_out_errors
 from undercut.selection.shared_rows import SharedRows
 from undercut.solvers import Stop, minimize
 
-LAMS = np.geomspace(1.0, 1e-4, 5)
+LAMS = np.geomspace(1.0, 1e-3, 4)
 
 
 def two_classes(n=150, d=6):
@@ -48,21 +50,21 @@ X, Y = two_classes()
 
 
 @pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # the largest lambda
 @pytest.mark.parametrize(
     "settings",
     [
         {},
         {"loss": "logistic", "fit_intercept": False},
-        {"loss": "logistic", "penalty": "l1"},
-        {"class_weight": "balanced", "rule": "one_standard_error"},
+        {"loss": "logistic", "penalty": "l1", "class_weight": "balanced"},
         {"scoring": "roc_auc", "cv": KFold(4, shuffle=True, random_state=0)},
     ],
 )
 def test_the_scores_are_those_of_a_grid_search(settings):
-    own = LinearClassifierCV(LAMS, gap_rel=1e-6, **settings | {"rule": "one_standard_error"}).fit(X, Y)
+    own = LinearClassifierCV(LAMS, gap_rel=1e-5, **settings | {"rule": "one_standard_error"}).fit(X, Y)
     plain = {name: settings[name] for name in settings if name not in ("rule", "cv", "scoring")}
     search = {name: settings[name] for name in settings if name in ("cv", "scoring")}
-    other = GridSearchCV(LinearClassifier(gap_rel=1e-6, **plain), {"lam": list(LAMS)}, **search).fit(X, Y)
+    other = GridSearchCV(LinearClassifier(gap_rel=1e-5, **plain), {"lam": list(LAMS)}, **search).fit(X, Y)
     assert set(other.cv_results_) <= set(own.cv_results_)
     for name in ("mean_test_score", "std_test_score"):
         assert own.cv_results_[name] == pytest.approx(other.cv_results_[name], abs=2e-3)
@@ -88,6 +90,10 @@ def test_the_estimator_is_the_plain_one_at_the_choice(tmp_path):
     assert (own.predict(X) == plain.predict(X)).all()
     save_model(own.best_estimator_, tmp_path / "model.uc")
     assert (load_model(tmp_path / "model.uc").predict(X) == plain.predict(X)).all()
+    save_model(own, tmp_path / "choice.uc")
+    loaded = load_model(tmp_path / "choice.uc")
+    assert (loaded.lam_, loaded.best_score_) == (own.lam_, own.best_score_)
+    assert (loaded.predict(X) == plain.predict(X)).all()
 
 
 def test_the_one_standard_error_rule_takes_a_stronger_lambda():
@@ -109,7 +115,7 @@ def test_several_classes_share_one_grid_that_is_found(settings):
 
 
 def test_threads_find_the_same_and_folds_can_be_sent_to_processes():
-    settings = {"lams": LAMS[1:4], "cv": 2, "loss": "logistic", "extend": True}
+    settings = {"lams": LAMS[1:], "cv": 2, "loss": "logistic", "extend": True}
     alone = LinearClassifierCV(**settings).fit(X, Y)
     threads = LinearClassifierCV(**settings, n_jobs=2).fit(X, Y)
     assert threads.lam_ == alone.lam_
@@ -121,7 +127,7 @@ def test_threads_find_the_same_and_folds_can_be_sent_to_processes():
 
 def test_groups_stay_together():
     groups = np.arange(150) // 10
-    own = LinearClassifierCV(LAMS[1:4], cv=GroupKFold(3), extend=True).fit(X, Y, groups=groups)
+    own = LinearClassifierCV(LAMS[1:], cv=GroupKFold(3), extend=True).fit(X, Y, groups=groups)
     assert own.cv_results_["split2_test_score"].size == own.lams_.size
 
 
@@ -204,6 +210,8 @@ def test_queries_stay_together():
     first = Ranker(lam=own.lam_).fit(X[train], y[train], qid=qid[train])
     found = own.cv_results_["split0_test_score"][own.best_index_]
     assert found == pytest.approx(first.score(X[test], y[test], qid=qid[test]), abs=0.02)
+    by_map = RankerCV([1.0, 0.1], cv=4, scoring="map", extend=True).fit(X, y, qid=qid, sample_weight=np.ones(200))
+    assert by_map.best_score_ != own.best_score_
 
 
 def sentences():
@@ -287,6 +295,16 @@ def test_a_best_lambda_at_the_end_of_the_grid_warns_and_goes_on_where_wanted(lam
     assert 0 < own.best_index_ < own.lams_.size - 1
 
 
+@pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+def test_fits_that_meet_a_limit_are_counted_in_one_warning():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ConvergenceWarning)
+        LinearClassifierCV([1e-4, 1e-5], cv=2, max_steps=1, solver="line_search_bundle").fit(X, Y)
+    told = [str(each.message) for each in seen]
+    assert sum(text.startswith("4 of 4 fits of the folds met a limit") for text in told) == 1
+    assert len(told) == 2  # and the fit to all samples
+
+
 @pytest.mark.parametrize("lams", [[], [0.1, -0.1]])
 def test_a_bad_grid_is_refused(lams):
     with pytest.raises(ValueError, match="lams"):
@@ -296,10 +314,10 @@ def test_a_bad_grid_is_refused(lams):
 CHECKED = [
     LinearClassifierCV([0.1], cv=2),
     LinearRegressorCV([0.1], cv=2),
-    MultivariateClassifierCV([0.1], cv=2),
 ]
 
 
+@pytest.mark.filterwarnings("ignore::undercut.errors.ConstantModelWarning")  # random labels
 @parametrize_with_checks(CHECKED)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

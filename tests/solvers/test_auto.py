@@ -105,6 +105,7 @@ CASES = [
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
     (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
+    (several_classes(200, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
 ]
 
 

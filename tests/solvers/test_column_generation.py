@@ -12,6 +12,8 @@ from undercut import L1, L2, Absolute, ElasticNet, Hinge, LinearRisk, Logistic, 
 from undercut.errors import CapabilityError, ParameterError
 from undercut.regularizers import Boxed
 from undercut.solvers import ColumnGeneration, InteriorPoint
+from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.solvers.newton.systems import system
 
 TIGHT = Stop(gap_rel=1e-7, max_steps=60)
 
@@ -48,6 +50,35 @@ def test_the_bound_never_decreases_and_the_objective_never_increases():
     trace = minimize(wide(Hinge()), L1(1e-4), ColumnGeneration(first=2), stop=TIGHT).trace
     assert all(now.lower_bound >= last.lower_bound for last, now in itertools.pairwise(trace))
     assert all(now.objective <= last.objective for last, now in itertools.pairwise(trace))
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_equations_between_samples_are_the_same_for_a_sparse_and_a_dense_matrix(fit_intercept):
+    rng = np.random.default_rng(1)
+    X = sp.random_array((60, 300), density=0.04, rng=rng, format="csr")
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    bend = rng.random(60 + 300) + 0.1
+    moves = []
+    for form in (X, X.toarray()):
+        risk = LinearRisk(form, y, Hinge(), fit_intercept=fit_intercept)
+        program = KinkedProgram(risk, L1(1e-3), 1.0)
+        assert program.is_dual
+        assert sp.issparse(program.sample_rows) == sp.issparse(form)
+        moves.append(system(program, bend).solve(np.ones(300 + fit_intercept), np.ones(360)))
+    for sparse, dense in zip(*moves, strict=True):
+        np.testing.assert_allclose(sparse, dense, rtol=1e-9, atol=1e-12)
+
+
+def test_every_violating_column_of_a_sparse_matrix_joins_a_working_set_of_many_samples():
+    rng = np.random.default_rng(2)
+    X = sp.random_array((40, 2000), density=0.02, rng=rng, format="csr")
+    y = rng.standard_normal(40)
+    sizes = []
+    for form in (X, X.toarray()):
+        risk, solver = LinearRisk(form, y, Absolute()), ColumnGeneration(first=20)
+        state = solver.step(risk, L1(1e-6), solver.init(risk, L1(1e-6), np.zeros(2000)))
+        sizes.append(state.working.size)
+    assert sizes[0] > 10 * sizes[1]
 
 
 def test_a_start_elsewhere_leads_to_the_same_optimum():

@@ -27,10 +27,13 @@ from undercut import (
 )
 from undercut.errors import CapabilityError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.maps.csr import SparseDesign
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.sparse_problem import balanced
+from undercut.solvers.coordinate.direct_columns import SparseColumns
+from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
+from undercut.solvers.coordinate.sparse_problem import Effort, PointwiseProblem, balanced
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
 REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}
@@ -262,6 +265,43 @@ def test_any_float_and_index_width_is_read(dtype, index):
     results = [minimize(LinearRisk(A, y, Logistic()), L1(0.01), WorkingSet(), stop=EXACT) for A in (narrow, S)]
     assert all(result.status is Status.CONVERGED for result in results)
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("ids", [[1], [0, 2, 5], list(range(6)), []])
+def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
+    X = sp.random(9, 6, density=0.4, format="csr", random_state=3)
+    columns = SparseColumns(SparseDesign(X), np.array(ids, np.int64))
+    starts, rows, values = columns.parts
+    assert np.array_equal(columns.design.X.toarray(), X.toarray()[:, ids])
+    assert np.array_equal(sp.csc_array((values, rows, starts), shape=(9, len(ids))).toarray(), X.toarray()[:, ids])
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_model_of_few_likely_columns_ends_where_that_of_all_does(fit_intercept):
+    """Gradients far below l1 leave parameters at zero, so the others alone decide the move."""
+    X, scores = one_hot(400, 40, 2)
+    risk = LinearRisk(X, np.sign(scores), Logistic(), fit_intercept=fit_intercept)
+    problem = PointwiseProblem(risk, L1(0.5 * float(np.abs(risk.cut(np.zeros(40)).a).max())), np.ones(40))
+    columns, point = problem.columns(np.arange(40)), problem.point(np.zeros(400))
+    at = problem.iterate(np.zeros(40), point, 0.0)
+    arguments = (problem.model(at)[0], at.w, point.gradient, problem.penalty, 1e-10, 30)
+    part, whole = columns.minimize(*arguments), GramColumns.minimize(columns, *arguments)
+    assert isinstance(columns, CompactColumns)
+    assert 0 < np.count_nonzero(part.w) < 20
+    assert part.w == pytest.approx(whole.w, abs=1e-9)
+    assert part.scores == pytest.approx(whole.scores, abs=1e-9)
+
+
+def test_a_whole_newton_step_evaluates_the_loss_once(monkeypatch):
+    """A quadratic loss needs no search: the value at the start is known, and that at the end is kept."""
+    X, y = problem_of("squared", 50, 5, seed=2)
+    problem = PointwiseProblem(LinearRisk(X, y, Squared()), L1(0.01), np.ones(5))
+    point = problem.point(np.zeros(50))
+    calls, mean = [], problem.mean
+    monkeypatch.setattr(problem, "mean", lambda scores: calls.append(1) or mean(scores))
+    start = problem.iterate(np.zeros(5), point, 0.0)
+    problem.descend(problem.columns(np.arange(5)), start, point.gradient, 1e-12, Effort(1, 30))
+    assert len(calls) == 1
 
 
 def test_a_warm_start_at_the_solution_needs_no_step():

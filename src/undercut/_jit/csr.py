@@ -84,13 +84,21 @@ def rmatvec(indptr, indices, data, g, rows, out):
 @njit(cache=True, nogil=True)
 def matmat(indptr, indices, data, W, out):
     """``out = X W`` for a W with as many rows as X has columns."""
-    K = W.shape[1]
+    one, step = np.uint64(1), np.uint64(4)  # a row of scores is read and written once for four entries of X
     out[:] = 0.0
     for i in range(np.uint64(out.shape[0])):
         row = out[i]
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
-            value, w = data[k], W[np.uint64(indices[k])]
-            for c in range(K):
+        k, stop = np.uint64(indptr[i]), np.uint64(indptr[i + one])
+        while k + step <= stop:
+            v0, v1, v2, v3 = data[k], data[k + one], data[k + np.uint64(2)], data[k + np.uint64(3)]
+            w0, w1 = W[np.uint64(indices[k])], W[np.uint64(indices[k + one])]
+            w2, w3 = W[np.uint64(indices[k + np.uint64(2)])], W[np.uint64(indices[k + np.uint64(3)])]
+            for c in range(row.size):
+                row[c] += v0 * w0[c] + v1 * w1[c] + v2 * w2[c] + v3 * w3[c]
+            k += step
+        for e in range(k, stop):
+            value, w = data[e], W[np.uint64(indices[e])]
+            for c in range(row.size):
                 row[c] += value * w[c]
 
 
@@ -108,11 +116,11 @@ def rmatmat(indptr, indices, data, G, out):
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
         if count == g.size:  # a loop without a list is a vector loop
             for k in range(start, stop):
-                row = out[np.uint64(indices[k])]
+                value, row = data[k], out[np.uint64(indices[k])]
                 for c in range(g.size):
-                    row[c] += data[k] * g[c]
+                    row[c] += value * g[c]
         elif count > 0:
             for k in range(start, stop):
-                row = out[np.uint64(indices[k])]
+                value, row = data[k], out[np.uint64(indices[k])]
                 for m in range(count):
-                    row[columns[m]] += data[k] * g[columns[m]]
+                    row[columns[m]] += value * g[columns[m]]

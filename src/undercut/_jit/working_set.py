@@ -20,25 +20,28 @@ def column_squares(indptr, indices, data, weight, out):
 
 
 @njit(cache=True, nogil=True)
-def count_entries(indices, slot, counts):
-    """Add the entries of the columns with a slot to the counts of their slots; slot -1: column not wanted."""
-    for k in range(np.uint64(indices.size)):
-        at = slot[np.uint64(indices[k])]
-        if at >= 0:
-            counts[at] += 1
+def fill_columns(indptr, indices, data, position, rows, values):
+    """Copy X by columns; ``position`` holds where the next entry of each column goes, and is overwritten."""
+    for i in range(np.uint64(indptr.size - 1)):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            at = np.uint64(indices[k])
+            to = np.uint64(position[at])
+            rows[to] = i
+            values[to] = data[k]
+            position[at] = to + np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def fill_columns(indptr, indices, data, slot, position, rows, values):
-    """Copy the columns with a slot; ``position`` holds where the next entry of each goes, and is overwritten."""
+def take_columns(indptr, indices, data, slot, starts, columns, values):
+    """Copy the entries of columns with a slot row by row; ``starts``, all 0, becomes where the rows start."""
+    to = np.uint64(0)
     for i in range(np.uint64(indptr.size - 1)):
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
             at = slot[np.uint64(indices[k])]
-            if at >= 0:
-                to = position[at]
-                rows[to] = i
-                values[to] = data[k]
-                position[at] = to + 1
+            columns[to] = at  # overwritten where the column is not wanted: a branch would be slower
+            values[to] = data[k]
+            to += np.uint64(at >= 0)
+        starts[i + np.uint64(1)] = to
 
 
 @njit(cache=True, nogil=True)

@@ -115,6 +115,7 @@ def predict(
 def evaluate(
     model: ModelFile,
     file: DataFile,
+    metrics: Annotated[str | None, typer.Option(help="Of rankings, such as ndcg@10,map,err@5")] = None,
     folds: Folds = None,
     strict: Strict = False,
     json: Json = False,
@@ -126,7 +127,7 @@ def evaluate(
     from undercut.cli.standard import input_file, logged
 
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        print_scores(of, source, folds, strict=strict, as_json=json)
+        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics)
 
 
 @app.command()

@@ -14,10 +14,11 @@ from undercut.cli.given import Given
 from undercut.cli.metrics import sample_rows
 from undercut.cli.options import ROWS
 from undercut.cli.report import Row, certificate_rows, print_report
+from undercut.cli.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.sequences import fitted_sequences, labelled_lines, sequence_rows
 from undercut.cli.standard import STANDARD
 from undercut.errors import DataError
-from undercut.estimators import SequenceLabeler
+from undercut.estimators import RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.io.svmlight import SvmlightData
 
@@ -34,6 +35,9 @@ def write_predictions(
         data = fitted_sequences(fitted, file, folds, labelled=False, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
         _write(labelled_lines(fitted, data, scores=wanted != "labels"), output)
+        return
+    if isinstance(fitted, RnaFolder):
+        _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False).X
     header, values = _values(fitted, X, wanted, model)
@@ -64,21 +68,27 @@ def _header(classes: Any) -> str:
     return f"# labels {' '.join(map(str, classes.tolist()))}\n"
 
 
-def print_scores(model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool) -> None:
+def print_scores(
+    model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool, metrics: str | None = None
+) -> None:
     """How well a model predicts the targets of a file."""
     fitted = load_model(model)
-    rows = score_rows(fitted, file, folds, strict=strict)
+    rows = score_rows(fitted, file, folds, strict=strict, metrics=metrics)
     certificate = [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
     print_report([*rows, *certificate], as_json=as_json)
 
 
-def score_rows(fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False) -> list[Row]:
-    """The measures of a model on a file."""
+def score_rows(
+    fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False, metrics: str | None = None
+) -> list[Row]:
+    """The measures of a model on a file; ``metrics`` names those of a ranking."""
     if isinstance(fitted, SequenceLabeler):
         data = fitted_sequences(fitted, file, folds, labelled=True, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
         return sequence_rows(fitted, data)
-    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True))
+    if isinstance(fitted, RnaFolder):
+        return rna_rows(fitted, read_rna(file, labelled=True))
+    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True), metrics)
 
 
 def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:

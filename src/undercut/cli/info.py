@@ -106,6 +106,9 @@ def _coefficients(model: Any, top: int) -> list[Row]:
     """The intercept and the largest coefficients by name, of each class where there are several."""
     if not hasattr(model, "coef_") or top == 0:
         return []
+    if not hasattr(model, "intercept_"):
+        values = {str(model.feature_names_in_[at]): float(model.coef_[at]) for at in _largest(model.coef_, top)}
+        return [Row("largest coefficients", values, ", ".join(f"{name} {value:.4g}" for name, value in values.items()))]
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else np.atleast_2d(model.coef_)
     intercepts, names = np.atleast_1d(model.intercept_), feature_names(model)
     classes = model.classes_.tolist() if coef.shape[0] > 1 else [""]

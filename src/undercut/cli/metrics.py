@@ -9,33 +9,51 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from undercut.cli.models import required_queries
 from undercut.cli.report import Row, labels
-from undercut.errors import DataError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators import LinearClassifier, MultivariateClassifier, Ranker
-from undercut.estimators.ranker import mean_ndcg, named_risk
+from undercut.estimators.ranker import named_risk
+from undercut.estimators.retrieval import ranking_score
 from undercut.estimators.targets import positive_codes
 from undercut.io.svmlight import SvmlightData
 from undercut.losses import Hinge, Poisson, Quantile
 from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.types import Array, FloatArray
 
+RANKING = (
+    *("ndcg@1", "ndcg@5", "ndcg@10", "exponential_ndcg@10"),
+    *("map", "mrr", "precision@10", "err@10"),
+)
+WORDS = {"exponential_ndcg": "exponential NDCG", "precision": "precision"}  # the other names are abbreviations
 
-def sample_rows(model: Any, data: SvmlightData) -> list[Row]:
-    """The measures of the task."""
+
+def sample_rows(model: Any, data: SvmlightData, metrics: str | None = None) -> list[Row]:
+    """The measures of the task; ``metrics`` are those of a ranking, their names with commas between them."""
     X, y, qid = data
     size = Row("samples", X.shape[0])
     if isinstance(model, Ranker):
-        return [size, *_ranking(model, X, y, required_queries(qid))]
+        return [size, *_ranking(model, X, y, required_queries(qid), metrics)]
+    if metrics is not None:
+        raise ParameterError(f"--metrics is for rankings; got {metrics!r} for a {type(model).__name__}: drop it")
     if is_outlier_detector(model):
         return [size, Row("share of novel samples", float(np.mean(model.predict(X) < 0)))]
     return [size, *(_classes(model, X, labels(y)) if is_classifier(model) else _numbers(model, X, y))]
 
 
-def _ranking(model: Ranker, X: Any, y: Array, qid: Array) -> list[Row]:
+def _ranking(model: Ranker, X: Any, y: Array, qid: Array, metrics: str | None) -> list[Row]:
     scores = model.predict(X)
-    rows = [Row(f"NDCG@{k}", mean_ndcg(y, scores, qid, k=k)) for k in (1, 5, 10)]
+    rows = [
+        Row(_titled(name), ranking_score(name, y, scores, qid)) for name in (metrics.split(",") if metrics else RANKING)
+    ]
     if isinstance(model.loss, str):
-        rows.append(Row("test risk", at_score(named_risk(model.loss)(scores[:, None], y, qid))))
+        risk = named_risk(model.loss, model.weighting)(scores[:, None], y, qid)
+        rows.append(Row("test risk", at_score(risk)))
     return rows
+
+
+def _titled(name: str) -> str:
+    """``NDCG@10`` for ndcg@10."""
+    measure, at, places = name.partition("@")
+    return WORDS.get(measure, measure.upper()) + at + places
 
 
 def _numbers(model: Any, X: Any, y: FloatArray) -> list[Row]:

@@ -26,6 +26,7 @@ from undercut.estimators import (
     OnlineClassifier,
     OnlineRegressor,
     Ranker,
+    RnaFolder,
     SequenceLabeler,
     TransductiveClassifier,
     lam_from_C,
@@ -41,6 +42,7 @@ class Model:
 
     option: str
     kinds: tuple[Any, ...]
+    value: str = ""  # of the option, where it chooses among several
 
     def kind(self, loss: str | None) -> Any:
         """The first estimator that has the loss; ``None`` is the default of the first."""
@@ -61,13 +63,14 @@ class Model:
     def label(self, loss: str = "") -> str:
         """What the user typed to choose it: ``--kernel``, ``--task sequence``, ``--loss squared``."""
         option = named(self.option)
-        value = loss if self.option == "loss" else " ".join(option.choices)
+        value = loss if self.option == "loss" else self.value
         return f"{option.flag()} {value}".rstrip()
 
 
 MODELS = (  # the first whose option is given; the last by default
     Model("online", (OnlineClassifier, OnlineRegressor)),
-    Model("task", (SequenceLabeler,)),
+    Model("task", (SequenceLabeler,), "sequence"),
+    Model("task", (RnaFolder,), "rna"),
     Model("unlabelled", (TransductiveClassifier,)),
     Model("measure", (MultivariateClassifier,)),
     Model("nu", (NoveltyDetector,)),
@@ -78,7 +81,8 @@ MODELS = (  # the first whose option is given; the last by default
 
 def chosen_model(given: Given) -> Model:
     """The row of ``MODELS`` that the options choose."""
-    return next((model for model in MODELS if model.option in given), MODELS[-1])
+    chosen = (model for model in MODELS if model.option in given and model.value in ("", given[model.option]))
+    return next(chosen, MODELS[-1])
 
 
 def losses(kind: Any) -> list[str]:
@@ -106,7 +110,8 @@ def loss_of(kind: Any, text: str) -> Any:
     name, colon, setting = text.partition(":")
     if not colon or kind is Ranker:
         return text
-    settings = [field.name for field in fields(kind._losses[name]) if field.init]
+    classes = kind._losses if isinstance(kind._losses, dict) else {}
+    settings = [field.name for field in fields(classes[name]) if field.init] if name in classes else []
     if len(settings) != 1:
         raise ParameterError(f"--loss {name} has no setting to give behind a colon; got {text!r}")
     try:
@@ -157,7 +162,7 @@ def fit(model: Any, data: SvmlightData, given: Given) -> None:
     if isinstance(model, TransductiveClassifier):
         _fit_transductive(model, X, target, given["unlabelled"], weight)
     elif isinstance(model, Ranker):
-        model.fit(X, y, qid=required_queries(qid))
+        model.fit(X, y, qid=required_queries(qid), **options)
     elif isinstance(model, NoveltyDetector):
         model.fit(X, **options)
     else:

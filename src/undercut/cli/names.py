@@ -12,6 +12,7 @@ NAMES = {
     "epsilon_insensitive, quantile, huber, poisson, pairwise, weighted_pairwise, softmax, xendcg, map, mrr, ordinal, "
     "structured_mrr, ndcg@k, precision@k, structured_ndcg@k, structured_precision@k",
     "sequence_losses": "m3n, crf",
+    "rna_losses": "crf, margin",
     "measures": "f1, f0.5, precision@10, recall@10, prbep, roc_auc, roc_auc@0.1, average_precision, mcc, "
     "balanced_error",
     "solvers": "line_search_bundle, cutting_plane, cached_cutting_plane, dual_ascent, proximal_bundle, level_bundle, "

@@ -20,10 +20,11 @@ ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
+FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 
 OPTIONS = [
-    Option("task", DATA, "Label the tokens of sequences", choices=("sequence",)),
+    Option("task", DATA, "Label the tokens of sequences, or fold RNA", choices=("sequence", "rna")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
@@ -41,12 +42,17 @@ OPTIONS = [
     Option("balance", DATA, "With --unlabelled: labelled, a share of the last class, or none", usual="labelled",
            sets="balance", reads=balance, needs={"unlabelled": ()}),
 
-    Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}; a setting behind a colon: quantile:0.9, "
-           "huber:1.35, epsilon_insensitive:0.1", usual="hinge, m3n for sequences", sets="loss", online=True),
+    Option("loss", MODEL, "{losses}; with --task sequence {sequence_losses}; with --task rna {rna_losses}; a setting "
+           "behind a colon: quantile:0.9, huber:1.35, epsilon_insensitive:0.1",
+           usual="hinge, m3n for sequences, crf for RNA", sets="loss", online=True),
     Option("measure", MODEL, "{measures}; not beside a loss",
            sets="measure", excludes=("loss",)),
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
+    Option("threshold", MODEL, "With --measure: own, that of the measure's bound, or cv, by validation in folds",
+           usual="own", sets="threshold", needs={"measure": ()}),
+    Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
+           usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
            flags=("--intercept/--no-intercept",), usual="--intercept", sets="fit_intercept", online=True),
     Option("class_weight", MODEL, "balanced, the same total weight for every class, or pairs such as 1:5,-1:1",
@@ -60,7 +66,7 @@ OPTIONS = [
            excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
-           usual="1e-4, 1e-2 for ranking and --unlabelled, 1 with --nu", sets="lam", online=True,
+           usual="1e-4, 1e-2 for ranking and --unlabelled, 0.1 for RNA, 1 with --nu", sets="lam", online=True,
            remedy="use --C, which is 1 / (samples * lambda)"),
     Option("C", PENALTY, "In place of lambda, 1 / (samples * lambda): the weight of the summed loss", type=float,
            flags=("--C",), usual="1 with --kernel", excludes=("lam",), online=True),
@@ -70,9 +76,9 @@ OPTIONS = [
 
     Option("kernel", KERNEL, "{kernels}: a kernel machine, hinge loss", sets="kernel",
            excludes=("loss", "measure", "nu")),
-    Option("gamma", KERNEL, "scale, auto or a number; with --unlabelled: the weight of those samples",
-           usual="scale, with --unlabelled 1", sets="gamma", reads=number_or_word,
-           needs={"kernel": (), "unlabelled": ()}),
+    Option("gamma", KERNEL, "scale, auto or a number; with --unlabelled: the weight of those samples; with --task rna: "
+           "of right pairs", usual="scale, with --unlabelled 1, with --task rna 6", sets="gamma", reads=number_or_word,
+           needs={"kernel": (), "unlabelled": (), **FOLDING}),
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
@@ -85,6 +91,14 @@ OPTIONS = [
     Option("min_count", SEQUENCES, "Leave out rarer features of templates", type=int, minimum=1, default=1,
            needs=SEQUENCE, files="CoNLL files"),
     Option("folds", SEQUENCES, "Of letter.data, such as 0-7", needs=SEQUENCE, files="letter.data"),
+    Option("decode", SEQUENCES, "RNA: mea, the structure of maximum expected accuracy, or viterbi, the highest score",
+           usual="mea", sets="decode", needs=FOLDING),
+    Option("delta", SEQUENCES, "RNA: the margin of a wrong structure: missed, pairs or hamming", usual="missed",
+           sets="delta", needs=FOLDING),
+    Option("outside", SEQUENCES, "RNA: drop or refuse true pairs that the model cannot score", usual="drop",
+           sets="outside", needs=FOLDING),
+    Option("drop_pseudoknots", SEQUENCES, "RNA: leave out true pairs that cross others", type=bool,
+           flags=("--drop-pseudoknots",), sets="drop_pseudoknots", needs=FOLDING),
     Option("pairs", SEQUENCES, "Pairs of feature and label with a weight: all, or seen in the data",
            usual="seen for templates", sets="pairs", needs=SEQUENCE),
 
@@ -137,9 +151,9 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
-    "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel", "degree", "coef0",
-    "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs", "output", "json",
-    "quiet", "log_file",
+    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
+    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
+    "output", "json", "quiet", "log_file",
 )  # fmt: skip
 
 

@@ -112,9 +112,9 @@ def _rows(file: Path, model: Any, given: Given) -> tuple[Any, Any, dict[str, Any
     """X, y and the other arguments of ``fit`` for an SVMlight file or a table."""
     X, y, qid = read_training(model, file, given)
     weight = read_weights(given["weights"], y.size)
-    if isinstance(model, Ranker):
-        return X, y, {"qid": required_queries(qid)}
     rest = {} if weight is None else {"sample_weight": weight}
+    if isinstance(model, Ranker):
+        return X, y, rest | {"qid": required_queries(qid)}
     return X, y if isinstance(model, LinearRegressor) else labels(y), rest
 
 
@@ -256,11 +256,7 @@ def _kernel(file: Path, given: Given) -> int:
         lines = [f"{point['gamma']!s:>10}  {point['C']:>10.3g}  {point['score']:.5f}" for point in grid]
         typer.echo("\n".join([f"{'gamma':>10}  {'C':>10}  score", *lines]) + "\n")
     rows = [Row("grid", grid)] if "json" in given else []
-    rows += [
-        Row("C", choice.best.C, name="C"),
-        Row("gamma", choice.best.gamma),
-        Row("score", float(choice.means.max())),
-    ]
-    rows += certificate_rows(choice.best)
+    rows += [Row("C", choice.best.C, name="C"), Row("gamma", choice.best.gamma)]
+    rows += [Row("score", float(choice.means.max())), *certificate_rows(choice.best)]
     print_report(rows, as_json="json" in given, quiet="quiet" in given and "json" not in given)
     return 0

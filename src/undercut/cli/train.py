@@ -19,6 +19,7 @@ from undercut.cli.models import build, fit
 from undercut.cli.record import record
 from undercut.cli.recorders import recorders
 from undercut.cli.report import Row, fit_rows, print_report
+from undercut.cli.rna import read_rna
 from undercut.cli.sequences import read_sequences, templates
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.stream import train_online
@@ -49,7 +50,7 @@ def run(file: Path, given: Given) -> int:
 def _train(source: Path, file: Path, given: Given) -> int:
     """Train on ``source``, which the user calls ``file``."""
     try:
-        model, fitted, n_samples = (_fit_sequences if "task" in given else _fit_rows)(source, file, given)
+        model, fitted, n_samples = READERS[given["task"]](source, file, given)
     except KeyboardInterrupt:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
@@ -111,6 +112,22 @@ def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, i
         model.lam = lam_from_C(given["C"], n_sequences if weight is None else weight.sum())
     fitting = partial(model.fit, data.X, data.targets, sample_weight=weight, **data.options)
     return model, _fit(model, given["start"], len(data.y), width, fitting), n_sequences
+
+
+def _fit_rna(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
+    """A model of the RNA of any file."""
+    model = _estimator(name, given)
+    data = read_rna(file, labelled=True)
+    given.check_file("RNA files")
+    n_sequences = len(data.sequences)
+    weight = read_weights(given["weights"], n_sequences)
+    if "C" in given:
+        model.lam = lam_from_C(given["C"], n_sequences if weight is None else weight.sum())
+    fitting = partial(model.fit, data, sample_weight=weight)
+    return model, _fit(model, given["start"], n_sequences, None, fitting), n_sequences
+
+
+READERS = {None: _fit_rows, "sequence": _fit_sequences, "rna": _fit_rna}  # by task
 
 
 def _estimator(file: Path, given: Given) -> Any:

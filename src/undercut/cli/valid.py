@@ -110,7 +110,7 @@ def _of_a_measure(model: MultivariateClassifier, data: SvmlightData, other: Svml
 
 
 def _of_queries(model: Ranker, data: SvmlightData, other: SvmlightData) -> ValidationLoss:
-    risk_of_other = named_risk(model.loss)(other.X, other.y, required_queries(other.qid))
+    risk_of_other = named_risk(model.loss, model.weighting)(other.X, other.y, required_queries(other.qid))
     return lambda risk, w: float(risk_of_other.value(w))
 
 

@@ -46,7 +46,15 @@ from undercut.contracts.risk import (
 )
 from undercut.contracts.scores import Evaluation, ScoreFunction, SortedScores
 from undercut.contracts.solver import Solver, State
-from undercut.contracts.structured import Features, Labeling, Rescaling, StructuredModel
+from undercut.contracts.structured import (
+    Features,
+    Labeling,
+    LikelihoodModel,
+    MarginalModel,
+    PredictingModel,
+    Rescaling,
+    StructuredModel,
+)
 
 __all__ = [
     "BatchedRisk",
@@ -63,16 +71,19 @@ __all__ = [
     "KinkedLoss",
     "Kinks",
     "Labeling",
+    "LikelihoodModel",
     "Line",
     "LineRisk",
     "Loss",
     "MajorizedRisk",
     "MarginLoss",
+    "MarginalModel",
     "MinorizedRisk",
     "Motion",
     "MulticlassLoss",
     "Pieces",
     "PiecewiseLinearLoss",
+    "PredictingModel",
     "ProximalRegularizer",
     "QuadraticRegularizer",
     "RegressionLoss",

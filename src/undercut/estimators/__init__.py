@@ -12,8 +12,10 @@ from undercut.estimators.online_classifier import OnlineClassifier
 from undercut.estimators.online_regressor import OnlineRegressor
 from undercut.estimators.onnx_export import export_onnx
 from undercut.estimators.ranker import Ranker
+from undercut.estimators.rna_folder import RnaFolder
 from undercut.estimators.sequence_labeler import SequenceLabeler
 from undercut.estimators.structured_cv import MultivariateClassifierCV, RankerCV, SequenceLabelerCV
+from undercut.estimators.structured_estimator import StructuredEstimator
 from undercut.estimators.transductive_classifier import TransductiveClassifier
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "OnlineRegressor",
     "Ranker",
     "RankerCV",
+    "RnaFolder",
     "SequenceLabeler",
     "SequenceLabelerCV",
+    "StructuredEstimator",
     "TransductiveClassifier",
     "export_onnx",
     "lam_from_C",

@@ -18,14 +18,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from undercut.callbacks import LiveProgress
-from undercut.contracts import Loss, Regularizer, Risk, Solver
-from undercut.errors import ModelFileError
+from undercut.contracts import Loss, Regularizer, Risk, Solver, SortedScores
+from undercut.errors import ConstantModelWarning, ModelFileError
 from undercut.estimators.sharing import Budget, at_once, effective_n_jobs
 from undercut.estimators.stored import decode, encode
 from undercut.estimators.targets import Problem
 from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.interrupts import graceful, raise_for
 from undercut.io.model_file import ModelState
+from undercut.risks.ranking.queries import MeanOverQueries
+from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.solvers import SOLVERS, Stop, minimize
 from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status, open_sessions
 from undercut.types import FloatArray
@@ -36,6 +38,7 @@ INPUTS = ("n_features_in_", "feature_names_in_")
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
+ROUNDING = 1e-12  # relative: a risk that near to its lower bound is there
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
 
@@ -88,14 +91,18 @@ class Minimizer:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
             callbacks = [*live, *(session.part(name) for session in self._sessions)]
-            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=self._stop(name), callbacks=callbacks)
+            baseline = constant_objective(risk, reg)
+            stop = self._stop(name)
+            if is_bound_of_a_measure(risk):
+                stop = replace(stop, baseline=baseline)
+            result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
             if result.interrupted and stopped:
                 raise KeyboardInterrupt
             if result.interrupted:
                 self.signal = signals.number or SIGINT
         if result.status is not Status.STOPPED and self.signal is None:
             warn_unless(result, self.fine, problem.title)
-        return result
+        return replace(result, baseline=baseline)
 
     def close(self) -> None:
         """The fit is over."""
@@ -116,7 +123,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     ----------
     solver : the name of a solver, or a ``Solver``
     gap_rel : float
-        Stop once ``objective - lower_bound <= gap_rel * objective``.
+        Stop once ``objective - lower_bound <= gap_rel * objective``.  For measures and rankings the gap is also at most
+        ``gap_rel`` times what can be gained over a model with equal scores for all samples.
     max_steps : limit for each problem; reaching it warns and keeps the certificate.
     max_seconds : limit for the whole fit, shared by its problems; reaching it warns and keeps the certificate.
     verbose : 0, 1 or 2
@@ -193,7 +201,26 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         end_task(self)
         if minimizer.signal is not None:
             raise_for(minimizer.signal)
+        if all(result.status is Status.CONVERGED for result in results):
+            self._warn_if_constant(sum(result.baseline for result in results))
         return self
+
+    def _warn_if_constant(self, baseline: float) -> None:
+        """Warn where equal scores for all samples are as good as the solution, up to the gap."""
+        if baseline - self.objective_ <= self.gap_:
+            warnings.warn(
+                f"this fit has learned nothing: the objective is {self.objective_:.6g} with a gap of {self.gap_:.3g}, "
+                f"and {baseline:.6g} with equal scores for all samples: {self._remedy_for_constant()}",
+                ConstantModelWarning,
+                stacklevel=frames_inside(),
+            )
+
+    def _remedy_for_constant(self) -> str:
+        """What to do about a model that has learned nothing."""
+        return (
+            "use a smaller lambda (a larger C) or a smaller gap_rel, scale the features, or give more weight to a rare "
+            "class"
+        )
 
     def state(self) -> ModelState:
         """Parameters and fit for a model file; ``ModelFileError`` names the parameter that cannot be stored."""
@@ -251,6 +278,18 @@ def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[li
         return
     with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
+
+
+def constant_objective(risk: Risk, reg: Regularizer) -> float:
+    """The objective of a model with equal scores for all samples, w = 0; infinite where no model is better."""
+    zero = np.zeros(risk.n_params)
+    penalty, value = reg.value(zero), risk.value(zero)
+    return penalty + value if value > risk.lower_bound + ROUNDING * abs(value) else np.inf
+
+
+def is_bound_of_a_measure(risk: Risk) -> bool:
+    """Whether the risk is one of a measure of all labels or of rankings: equal scores may be hard to improve on."""
+    return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores | MeanOverQueries)
 
 
 def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:

@@ -6,12 +6,14 @@ import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import StrOptions
@@ -69,6 +71,9 @@ def _place(at: int) -> Any:
     return inspect.Parameter.POSITIONAL_OR_KEYWORD if at < 3 else inspect.Parameter.KEYWORD_ONLY
 
 
+CHOSEN = ("lam_", "best_score_", "best_index_", "best_params_", "lams_", "n_decided_")  # what a model file holds of it
+
+
 class CrossValidated(CertifiedEstimator):
     """An estimator whose lambda is chosen by cross-validation.
 
@@ -81,6 +86,7 @@ class CrossValidated(CertifiedEstimator):
         The lambda with the highest mean score; or the strongest one whose mean is within one standard error of that.
     extend : bool
         Whether to go on beyond a given grid whose best lambda is its end; without it there is a warning.
+    max_seconds : limit for each lambda of a fold
     n_jobs : int or None
         Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
 
@@ -90,6 +96,7 @@ class CrossValidated(CertifiedEstimator):
     best_score_, best_index_, best_params_, cv_results_ : as in ``GridSearchCV``
     best_estimator_ : the plain estimator with this lambda, fitted to all samples
     lams_ : all lambdas that were tried, from strong to weak
+    coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many of the fits ended before their gap was reached, because the choice could not change any more
     """
 
@@ -145,6 +152,7 @@ class CrossValidated(CertifiedEstimator):
         scores = cross_validate(folds, lams, search)
         if grid is not None:
             scores = self._beyond_ends(folds, scores, search, given)
+        _warn_unfinished(scores)
         self._report(scores)
         return self._refit(given)
 
@@ -206,7 +214,7 @@ class CrossValidated(CertifiedEstimator):
 
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
-        stop = Stop(gap_rel=GRID_GAP, max_steps=self.max_steps)
+        stop = replace(search.stop, gap_rel=max(GRID_GAP, self.gap_rel))
         ends = [
             [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
             for risk in self._all(self._plain(1.0), given)
@@ -243,11 +251,30 @@ class CrossValidated(CertifiedEstimator):
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
 
+    def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
+        """The score of a model on some samples; its own one takes ``rest`` too."""
+        scorer = self._scorer()
+        if scorer is None:
+            return lambda model: float(model.score(X, y, **rest))
+        return lambda model: float(scorer(model, X, y))
+
     def _scorer(self) -> Callable[..., float] | None:
         """The score that was asked for, ``None`` for the estimator's own."""
         if self.scoring is None:
             return None
         return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def _warn_unfinished(scores: Scores) -> None:
+    """Warn about fits that met a limit before their gap was reached."""
+    count = int(scores.unfinished.sum())
+    if count:
+        warnings.warn(
+            f"{count} of {scores.scores.size} fits of the folds met a limit before `gap_rel`; the largest relative gap "
+            f"is {scores.gaps.max():.3g}: raise max_steps or max_seconds, or leave out the smallest lambdas",
+            ConvergenceWarning,
+            stacklevel=frames_inside(),
+        )
 
 
 def warn_end(lams: FloatArray, at: int) -> None:

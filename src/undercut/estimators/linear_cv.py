@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from typing_extensions import override
 
 from undercut.errors import ParameterError
-from undercut.estimators.cross_validated import CrossValidated, Given, risks_of, scored, selecting, warn_end
+from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting, warn_end
 from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.linear_classifier import LinearClassifier
 from undercut.estimators.linear_regressor import LinearRegressor
@@ -40,12 +40,9 @@ class WeightedFolds(CrossValidated):
         weight[train] = checked_weight(given.rest["sample_weight"], given.X)[train]
         tasks = model._tasks(given.X, given.y, weight)
         model.n_features_in_ = given.X.shape[1]
-        X, y, scorer = given.X[held_out], given.y[held_out], self._scorer()
-
-        def score(model: Any) -> float:
-            return float(model.score(X, y) if scorer is None else scorer(model, X, y))
-
-        return Fold(risks_of(tasks), scored(model, tasks, score), self._bounds(model, tasks, X, y, given, held_out))
+        X, y = given.X[held_out], given.y[held_out]
+        bounds = self._bounds(model, tasks, X, y, given, held_out)
+        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)), bounds)
 
     def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
         """What is known of the held-out score before the gap is closed; ``None`` where nothing is."""
@@ -60,11 +57,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
     lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``
     loss, penalty, l1_ratio, solver, ... : as in ``LinearClassifier``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, intercept_, classes_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -78,6 +71,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
 
     __init__ = selecting(LinearClassifier)
     _kind = LinearClassifier
+    _fitted: ClassVar[tuple[str, ...]] = (*LinearClassifier._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearClassifier._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -115,11 +109,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
         minus the squared error.
     loss, penalty, l1_ratio, solver, ... : as in ``LinearRegressor``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, intercept_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -132,6 +122,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
 
     __init__ = selecting(LinearRegressor)
     _kind = LinearRegressor
+    _fitted: ClassVar[tuple[str, ...]] = (*LinearRegressor._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearRegressor._parameter_constraints,
         **CrossValidated._own_constraints,

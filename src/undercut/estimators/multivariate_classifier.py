@@ -6,20 +6,23 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Design, Solver
-from undercut.errors import DataError
-from undercut.estimators.certified import CertifiedEstimator
+from undercut.errors import DataError, ParameterError
+from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.inputs import validated
 from undercut.estimators.linear_model import LinearModel, Start, Task, solved, start_coef
-from undercut.estimators.targets import encode_classes
+from undercut.estimators.targets import Problem, encode_classes
+from undercut.estimators.thresholds import Split, best_threshold, stratified_folds
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
-from undercut.measures import Measure, measure_named
+from undercut.measures import Measure, TopMeasure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
-from undercut.trace import Callbacks
+from undercut.selection.shared_rows import SharedRows
+from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
 
@@ -40,6 +43,10 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
+    threshold : "own" or "cv"
+        "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
+        samples in stratified folds that are left out of further fits; ``random_state`` divides them.  The certificate
+        is that of the fit to all samples, with its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -63,6 +70,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
+        "threshold": [StrOptions({"own", "cv"})],
     }
 
     def __init__(
@@ -72,6 +80,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         *,
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
+        threshold: str = "own",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -87,12 +96,44 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         """Fit the model."""
         last = Start.of(self)
         X, y = validated(self, X, y=y, reset=True)
-        tasks = self._tasks(trusted_design(X), y)
+        if self.threshold == "cv" and not self.fit_intercept:
+            raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
+        design = trusted_design(X)
+        tasks = self._tasks(design, y)
         start = start_coef(last, X.shape[1], self.classes_)
+        signs = np.where(y == self.classes_[1], 1.0, -1.0)
+        folds = stratified_folds(signs, self.random_state) if self.threshold == "cv" else []
         minimizer = self._minimizer()
-        result = minimizer(tasks[0].risk, L2(self.lam), None if start is None else start[0])
-        self._take(tasks, [result.w])
-        return self._conclude(minimizer, [result])
+        parts = self._parts(design, signs, folds)
+        results = self._solve(minimizer, [*tasks, *parts], None if start is None else start[0])
+        self._take(tasks, [results[0].w])
+        if folds:
+            scores = held_out_scores(design, parts, [held_out for _, held_out in folds], results[1:])
+            self.intercept_ = self.intercept_ - best_threshold(self._measure(), signs, scores)
+        return self._conclude(minimizer, results[:1])
+
+    def _solve(self, minimizer: Minimizer, tasks: list[Task], start: FloatArray | None) -> list[Result]:
+        """The results of all problems, which share the time of the fit.
+
+        Only the first has a start: a fold that begins at the solution of all samples may end there, and has then seen
+        the samples that it leaves out.
+        """
+
+        def solve(number: int) -> Result:
+            task = tasks[number]
+            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem)
+
+        return list(minimizer.each(solve, range(len(tasks))))
+
+    def _parts(self, design: Design, signs: FloatArray, folds: list[Split]) -> list[Task]:
+        """The problems of the folds."""
+        return [
+            Task(
+                self._risk(SharedRows(design, train), signs[train]),
+                Problem(signs[train], None, f"fold {at + 1} of {len(folds)}", f"fold {at + 1}"),
+            )
+            for at, (train, _) in enumerate(folds)
+        ]
 
     def _tasks(self, design: Design, y: Array) -> list[Task]:
         """The only problem of a fit."""
@@ -102,8 +143,19 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"a measure is of one class against the rest; got {self.classes_.size} classes"
             )
-        target = np.where(codes == 1, 1.0, -1.0)
-        return [Task(MultivariateRisk(design, target, self._measure(), fit_intercept=self.fit_intercept))]
+        return [Task(self._risk(design, np.where(codes == 1, 1.0, -1.0)))]
+
+    def _risk(self, design: Design, signs: FloatArray) -> MultivariateRisk:
+        return MultivariateRisk(design, signs, self._measure(), fit_intercept=self.fit_intercept)
+
+    def _remedy_for_constant(self) -> str:
+        measure = self._measure()
+        if isinstance(measure, TopMeasure):
+            return (
+                f'the bound of {measure.name} cannot be improved on here: use measure="roc_auc" or "average_precision" '
+                "and take the k samples with the highest scores, or a smaller lam"
+            )
+        return 'use a smaller lam or a smaller gap_rel, or measure="roc_auc" or "average_precision" with threshold="cv"'
 
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the coefficients."""
@@ -131,3 +183,11 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def held_out_scores(design: Design, parts: list[Task], held_out: list[Array], results: list[Result]) -> FloatArray:
+    """The score of every sample, by the model of the fold that it was left out of."""
+    scores = np.empty(design.shape[0])
+    for task, rows, result in zip(parts, held_out, results, strict=True):
+        scores[rows] = design.matvec(result.w)[rows] + task.risk.intercept(result.w)
+    return scores

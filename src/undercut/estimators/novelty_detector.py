@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
+from typing_extensions import override
 
 from undercut.contracts import Solver
 from undercut.estimators.certified import CertifiedEstimator
@@ -98,6 +99,10 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
             )
         self.coef_, self.intercept_ = result.w, risk.intercept(result.w)
         return self._conclude(minimizer, [result])
+
+    @override
+    def _warn_if_constant(self, baseline: float) -> None:
+        """``fit`` has its own words for it: the origin lies among the samples."""
 
     def _scale(self, X: Any) -> float:
         """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""

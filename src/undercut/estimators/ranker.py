@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.metrics import ndcg_score
+from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.inputs import validated
 from undercut.estimators.linear_model import LinearModel, Start, Task, start_coef
+from undercut.estimators.retrieval import ranking_score
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.regularizers import L2
@@ -29,7 +30,8 @@ from undercut.risks import (
     WeightedPairwiseRisk,
 )
 from undercut.risks.ranking.gains import half_gain
-from undercut.risks.ranking.queries import Queries, non_negative
+from undercut.risks.ranking.queries import non_negative
+from undercut.risks.ranking.ranking import WEIGHTINGS
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.trace import Callbacks
 from undercut.types import FloatArray
@@ -71,16 +73,24 @@ RISKS_AT: dict[str, MakeRisk] = {
     "structured_precision": PrecisionAtRisk,
 }
 ANY_SIGN = ("pairwise", "ordinal")  # losses that know only the order of the relevances
-SCORE_PLACES = 10
+OF_PAIRS = ("pairwise", "weighted_pairwise", "precision")  # losses of pairs, whose queries can be weighted
+WEIGHTING = "root"
 
 
-def named_risk(loss: str) -> MakeRisk:
-    """The risk that a name stands for.
+def named_risk(loss: str, weighting: str = WEIGHTING) -> MakeRisk:
+    """The risk that a name stands for, and the weighting of queries in those of pairs.
 
     >>> named_risk("structured_ndcg@5").keywords
     {'k': 5}
     """
     measure, _, places = loss.partition("@")
+    if weighting != WEIGHTING and measure not in OF_PAIRS:
+        raise ParameterError(
+            f"`weighting` is for {', '.join(map(repr, OF_PAIRS))}, the losses of pairs: leave it at {WEIGHTING!r}; "
+            f"got {weighting!r} with the loss {loss!r}"
+        )
+    if weighting != WEIGHTING:
+        return partial(named_risk(loss), weighting=weighting)
     if measure in RISKS_AT and places.isdecimal() and int(places) >= 1:
         return partial(RISKS_AT[measure], k=int(places))
     if loss not in RISKS:
@@ -104,6 +114,9 @@ class Ranker(LinearModel, CertifiedEstimator):
         "structured_ndcg@10", "structured_precision@10" and "structured_mrr" bound the measure from above, and suit
         short queries only.  A function makes a risk from X, y and qid, for instance
         ``functools.partial(NdcgRisk, k=5, gain=my_gain)``.
+    weighting : "query", "root" or "pair"
+        The weight of a query in the losses of pairs ("pairwise", "weighted_pairwise", "precision@k"): equal, the root
+        of its number of pairs, or that number, so that all pairs weigh the same.
     lam, solver, gap_rel, max_steps, max_seconds, warm_start, verbose, random_state :
         As in ``LinearClassifier``.
 
@@ -127,6 +140,7 @@ class Ranker(LinearModel, CertifiedEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "loss": [str, callable],
+        "weighting": [StrOptions(set(WEIGHTINGS))],
     }
 
     def __init__(
@@ -134,6 +148,7 @@ class Ranker(LinearModel, CertifiedEstimator):
         loss: str | MakeRisk = "pairwise",
         lam: float = 1e-2,
         *,
+        weighting: str = WEIGHTING,
         solver: str | Solver[Any, Any, Any] = "auto",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
@@ -146,20 +161,22 @@ class Ranker(LinearModel, CertifiedEstimator):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, qid: Any = None) -> Ranker:
-        """Fit the model to relevances y; documents with equal ``qid`` are one query."""
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Ranker:
+        """Fit the model to relevances y; documents with equal ``qid`` are one query, and have one weight."""
         check_queries(qid)
         last = Start.of(self)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid)
+        tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid, sample_weight)
         minimizer = self._minimizer()
         result = minimizer(tasks[0].risk, L2(self.lam), start_coef(last, X.shape[1]))
         self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
 
-    def _tasks(self, X: Any, y: FloatArray, qid: Any) -> list[Task]:
+    def _tasks(self, X: Any, y: FloatArray, qid: Any, sample_weight: Any = None) -> list[Task]:
         """The only problem of a fit."""
-        return [Task((named_risk(self.loss) if isinstance(self.loss, str) else self.loss)(X, y, qid))]
+        make = named_risk(self.loss, self.weighting) if isinstance(self.loss, str) else self.loss
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return [Task(make(X, y, qid, **weights))]
 
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the coefficients."""
@@ -169,16 +186,25 @@ class Ranker(LinearModel, CertifiedEstimator):
         """Scores: within a query, the higher the better."""
         return self._scores(X)
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
-        """The mean NDCG@10, as scikit-learn's ``ndcg_score`` defines it, over queries with a relevant document."""
+    def score(self, X: Any, y: Any, qid: Any = None, metric: str = "ndcg@10") -> float:
+        """The mean of a measure over queries with a relevant document, larger is better.
+
+        metric : "ndcg", "exponential_ndcg" (gain ``2^y - 1``), "map", "mrr", "precision" or "err", with ``@k`` for the
+            first k places; ties are broken as in trec_eval: the later row first.
+        """
         check_queries(qid)
-        return mean_ndcg(y, self.predict(X), qid)
+        return ranking_score(metric, y, self.predict(X), qid)
+
+    def _remedy_for_constant(self) -> str:
+        if isinstance(self.loss, str) and self.loss.startswith("structured"):
+            return f'the bound of {self.loss!r} cannot be improved on here: use loss="ndcg@10", "pairwise" or "map"'
+        return "use a smaller lam or a smaller gap_rel, scale the features, or try another loss"
 
     @classmethod
     def from_state(cls, state: ModelState) -> Self:
         """The ranker that ``state`` described; ``ValueError`` if its parts do not fit together."""
         model = super().from_state(state)
-        named_risk(model.loss)  # ParameterError for an unknown name
+        named_risk(model.loss, model.weighting)  # ParameterError for an unknown name
         return model
 
     def __sklearn_tags__(self) -> Any:
@@ -195,13 +221,3 @@ def check_queries(qid: Any) -> None:
             "`qid` must give the query of each document; got None: pass one number per row, equal ones for a single "
             "query, such as qid=np.zeros(len(y))"
         )
-
-
-def mean_ndcg(y: Any, scores: FloatArray, qid: Any = None, k: int = SCORE_PLACES) -> float:
-    """The mean NDCG@k over queries with a relevant document; it is 1 where that is the only document."""
-    y, queries = non_negative(y, scores.size), Queries.of(qid, scores.size)
-    ranked = [rows for rows in np.split(queries.order, queries.starts[1:-1]) if y[rows].any()]
-    if not ranked:
-        raise DataError(f"NDCG needs a query with a relevant document; got {queries} without any")
-    found = [ndcg_score([y[rows]], [scores[rows]], k=k) if rows.size > 1 else 1.0 for rows in ranked]
-    return float(np.mean(found))

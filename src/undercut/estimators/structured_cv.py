@@ -11,8 +11,8 @@ from sklearn.model_selection import GroupKFold
 from typing_extensions import override
 
 from undercut.errors import DataError
-from undercut.estimators.cross_validated import CrossValidated, Given, risks_of, scored, selecting
-from undercut.estimators.inputs import validated
+from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
+from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.multivariate_classifier import MultivariateClassifier
 from undercut.estimators.ranker import Ranker, check_queries
 from undercut.estimators.sequence_labeler import SequenceLabeler
@@ -30,11 +30,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the measure itself by default
     measure, solver, fit_intercept, ... : as in ``MultivariateClassifier``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, intercept_, classes_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -48,6 +44,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
 
     __init__ = selecting(MultivariateClassifier)
     _kind = MultivariateClassifier
+    _fitted: ClassVar[tuple[str, ...]] = (*MultivariateClassifier._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultivariateClassifier._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -71,11 +68,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
         tasks = model._tasks(SharedRows(trusted_design(given.X), train), given.y[train])
         model.n_features_in_ = given.X.shape[1]
-        X, y, scorer = given.X[held_out], given.y[held_out], self._scorer()
-
-        def score(model: Any) -> float:
-            return float(model.score(X, y) if scorer is None else scorer(model, X, y))
-
+        score = self._score_on(given.X[held_out], given.y[held_out])
         return Fold(risks_of(tasks), scored(model, tasks, score))
 
 
@@ -84,16 +77,14 @@ class RankerCV(CrossValidated, Ranker):
 
     Parameters
     ----------
-    lams, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the mean NDCG@10 by default
+    lams, rule, extend, n_jobs : as in ``CrossValidated``
+    scoring : the name of a measure of rankings such as "map" or "ndcg@5" (``Ranker.score``), a function
+        ``scorer(ranker, X, y)``, or None for "ndcg@10"
     cv : int, a splitter, or a list of splits
         A number is that of folds, and the documents of a query are in one of them.
-    loss, solver, ... : as in ``Ranker``
+    loss, weighting, solver, ... : as in ``Ranker``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, objective_, lower_bound_, gap_, ... : of the fit to all samples
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -107,21 +98,25 @@ class RankerCV(CrossValidated, Ranker):
 
     __init__ = selecting(Ranker)
     _kind = Ranker
+    _fitted: ClassVar[tuple[str, ...]] = (*Ranker._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Ranker._parameter_constraints,
         **CrossValidated._own_constraints,
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, qid: Any = None, groups: Any = None) -> RankerCV:
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, groups: Any = None) -> RankerCV:
         """Choose lambda, and fit all documents with it; documents with equal ``qid`` are one query."""
-        given = self._given(X, y, qid)
+        given = self._given(X, y, qid, sample_weight)
         return self._select(given, given.rest["qid"] if groups is None else groups)
 
-    def _given(self, X: Any, y: Any, qid: Any) -> Given:
+    def _given(self, X: Any, y: Any, qid: Any, sample_weight: Any = None) -> Given:
         check_queries(qid)
         X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        return Given(X, np.asarray(y, dtype=np.float64), {"qid": np.asarray(qid)}, y.size)
+        rest = {"qid": np.asarray(qid)}
+        if sample_weight is not None:
+            rest["sample_weight"] = checked_weight(sample_weight, X)
+        return Given(X, np.asarray(y, dtype=np.float64), rest, y.size)
 
     @override
     def _splitter(self, given: Given) -> Any:
@@ -129,16 +124,20 @@ class RankerCV(CrossValidated, Ranker):
 
     @override
     def _all(self, model: Any, given: Given) -> list[Any]:
-        return risks_of(model._tasks(self._rows(given.X, np.arange(given.n)), given.y, given.rest["qid"]))
+        return risks_of(model._tasks(self._rows(given.X, np.arange(given.n)), given.y, **given.rest))
 
     @override
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
-        tasks = model._tasks(self._rows(given.X, train), given.y[train], given.rest["qid"][train])
+        tasks = model._tasks(
+            self._rows(given.X, train), given.y[train], **{name: value[train] for name, value in given.rest.items()}
+        )
         model.n_features_in_ = given.X.shape[1]
-        X, y, qid, scorer = given.X[held_out], given.y[held_out], given.rest["qid"][held_out], self._scorer()
+        X, y, qid = given.X[held_out], given.y[held_out], given.rest["qid"][held_out]
 
         def score(model: Any) -> float:
-            return float(model.score(X, y, qid=qid) if scorer is None else scorer(model, X, y))
+            if callable(self.scoring):
+                return float(self.scoring(model, X, y))
+            return float(model.score(X, y, qid=qid, metric=self.scoring or "ndcg@10"))
 
         return Fold(risks_of(tasks), scored(model, tasks, score))
 
@@ -158,11 +157,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
     scoring : a function ``scorer(labeler, X, y)`` of lists of sequences, or None for the share of right labels
     loss, solver, features, ... : as in ``SequenceLabeler``
 
-    Attributes
-    ----------
-    lam_, best_score_, best_index_, best_params_, best_estimator_, cv_results_, lams_, n_decided_ :
-        As in ``CrossValidated``.
-    coef_, transitions_, classes_, objective_, lower_bound_, gap_, ... : of the fit to all sequences
+    Attributes are those of ``CrossValidated``.
 
     Examples
     --------
@@ -176,6 +171,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
 
     __init__ = selecting(SequenceLabeler)
     _kind = SequenceLabeler
+    _fitted: ClassVar[tuple[str, ...]] = (*SequenceLabeler._fitted, *CHOSEN)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SequenceLabeler._parameter_constraints,
         **CrossValidated._own_constraints,
@@ -213,13 +209,9 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
         weight[train] = 1.0 if own is None else np.asarray(own)[train]
         test[held_out] = 1.0
         tasks = self._tasks_of(model, given, weight)
-        scorer, lengths = self._scorer(), given.rest["lengths"]
-        if scorer is not None and not isinstance(given.X, list):
-            raise DataError("`scoring` needs X as a list of sequences; got another form: use scoring=None")
-
-        def score(model: Any) -> float:
-            if scorer is None:
-                return float(model.score(given.X, given.y, sample_weight=test, lengths=lengths))
-            return float(scorer(model, [given.X[at] for at in held_out], [given.y[at] for at in held_out]))
-
+        score = self._score_on(given.X, given.y, sample_weight=test, lengths=given.rest["lengths"])
+        if self.scoring is not None:
+            if not isinstance(given.X, list):
+                raise DataError("`scoring` needs X as a list of sequences; got another form: use scoring=None")
+            score = self._score_on([given.X[at] for at in held_out], [given.y[at] for at in held_out])
         return Fold(risks_of(tasks), scored(model, tasks, score))

@@ -46,6 +46,8 @@ class KernelNorm(Regularizer):
 
     @override
     def value(self, w: FloatArray) -> float:
+        if not w.any():
+            return 0.0
         return 0.5 * self.lam * float(w @ to_host(self.gram.exact_product(beside(w, self.gram.diagonal))))
 
     @override

@@ -23,6 +23,8 @@ from undercut.risks.scores.novelty import NoveltyRisk
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.scores.transductive import TransductiveRisk
 from undercut.risks.structured.chain import CRF, M3N, ChainLoss, ChainRisk, SmoothChainLoss
+from undercut.risks.structured.folding.model import FoldingModel
+from undercut.risks.structured.likelihood import LikelihoodRisk
 from undercut.risks.structured.structured import StructuredRisk
 
 __all__ = [
@@ -33,9 +35,11 @@ __all__ = [
     "ChainRisk",
     "CompositeQuantileRisk",
     "DifferenceRisk",
+    "FoldingModel",
     "FunctionRisk",
     "GramRisk",
     "KernelRisk",
+    "LikelihoodRisk",
     "LinearRisk",
     "ListwiseRisk",
     "MulticlassRisk",

@@ -58,6 +58,7 @@ class Scores:
     gaps: FloatArray  # relative, the largest of a fold's problems
     n_steps: FloatArray
     decided: FloatArray  # whether the run ended before its gap was reached, because the choice could not change
+    unfinished: FloatArray  # whether a run met a limit before its gap was reached
     ends: list[list[FloatArray]]  # the solutions of every fold at its last lambda
 
     @property
@@ -101,7 +102,7 @@ class Scores:
 
 
 MANY_FOLDS = 1000  # the table holds the scores of single folds unless there are more
-ARRAYS = ("scores", "fit_seconds", "score_seconds", "gaps", "n_steps", "decided")
+ARRAYS = ("scores", "fit_seconds", "score_seconds", "gaps", "n_steps", "decided", "unfinished")
 
 
 def cross_validate(
@@ -164,8 +165,9 @@ def _check(results: list[Result], number: int, lam: float) -> None:
             raise DataError(f"fold {number + 1} at lambda {lam:.3g}: {result.message}")
 
 
-def _measures(results: list[Result]) -> tuple[float, int, bool]:
-    """The largest relative gap, the steps, and whether all runs were decided early."""
+def _measures(results: list[Result]) -> tuple[float, int, bool, bool]:
+    """The largest relative gap, the steps, whether all runs were decided early, and whether one met a limit."""
     gap = max(result.gap / abs(result.objective) if result.objective else result.gap for result in results)
     decided = all(result.status is Status.DECIDED for result in results)
-    return gap, sum(result.n_steps for result in results), decided
+    unfinished = any(result.status not in (Status.CONVERGED, Status.DECIDED) for result in results)
+    return gap, sum(result.n_steps for result in results), decided, unfinished

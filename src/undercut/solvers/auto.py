@@ -29,7 +29,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
+from undercut.risks import ChainRisk, GramRisk, LikelihoodRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -55,7 +55,7 @@ FEW_PARAMS = 1000  # up to here an interior point step costs some passes over th
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
-WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point steps
+WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
@@ -141,6 +141,12 @@ TABLE = (
         "one dynamic program per plane takes the least time",
     ),
     Row(
+        "a likelihood of structures",
+        lambda risk, reg: isinstance(risk, LikelihoodRisk),
+        lambda risk: NonconvexBundle(line_search="single"),
+        "the slope at one point tells how far the next step goes, which saves sums over structures",
+    ),
+    Row(
         "the risk has no line search",
         lambda risk, reg: not isinstance(risk, LineRisk),
         lambda risk: ProximalBundle(),
@@ -183,16 +189,16 @@ TABLE = (
         "a handful of steps reach any accuracy, however small lambda is",
     ),
     Row(
-        f"smooth loss, large sparse X with more than {MANY_FEATURES} features",
-        lambda risk, reg: _is_wide(risk) and _accepts(TruncatedNewton(), risk, reg),
+        f"smooth loss; several classes, lambda below {WEAK:g}, or large sparse X with over {MANY_FEATURES} features",
+        lambda risk, reg: _needs_many_planes(risk, reg) and _accepts(TruncatedNewton(), risk, reg),
         lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
-        "products with a sparse X are cheaper than those with planes",
+        "a Newton step takes fewer products with X than the planes that it replaces",
     ),
     Row(
         "the risk is smooth and has Hessian products",
         lambda risk, reg: _accepts(TruncatedNewton(), risk, reg),
         lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
-        "planes are cheaper where lambda is large, Newton steps need fewer products where it is small",
+        "few planes are needed where lambda is large",
     ),
     Row(
         "anything else",
@@ -291,6 +297,11 @@ def _is_large_and_sparse(risk: Risk) -> bool:
 def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
     return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+
+
+def _needs_many_planes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether planes are wide, or many of them are needed."""
+    return _is_wide(risk) or isinstance(risk, MulticlassRisk) or reg.strong_convexity < WEAK
 
 
 def _is_smooth_with_intercept(risk: Risk) -> bool:

@@ -39,6 +39,7 @@ from undercut.types import FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one counts as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
+LEAST_GAIN = 1e-3  # a smaller gain over the baseline, relative to the objective, counts as this much
 ENDLESS = 1e15  # an objective that many times below zero, relative to the first one, has no minimum
 FALLING = 0.9  # share of the last model gap: of the decrease, and of the gap that is left
 REFUTED = (Status.NONCONVEX, Status.UNBOUNDED)  # statuses that leave no bound
@@ -50,8 +51,13 @@ _NESTED: ContextVar[bool] = ContextVar("nested", default=False)  # whether this 
 class Stop:
     """When a run ends: at the first limit it meets; relative means relative to ``|objective|``.
 
+    With a ``baseline``, an objective that is reached without learning, it is relative to what can be gained over that
+    too, ``baseline - lower_bound``: an objective of 0.99 that cannot fall below 0.985 is not converged at 1 %.
+
     >>> Stop(gap_rel=1e-2).reached(Progress(objective=1.0, lower_bound=0.995)).name
     'CONVERGED'
+    >>> Stop(gap_rel=1e-2, baseline=1.0).reached(Progress(objective=1.0, lower_bound=0.995)) is None
+    True
     """
 
     gap_abs: float = 0.0
@@ -60,6 +66,7 @@ class Stop:
     max_passes: float = math.inf
     max_evaluations: float = math.inf
     max_seconds: float = math.inf
+    baseline: float = math.inf
 
     def __post_init__(self) -> None:
         require(self.gap_abs >= 0.0, "`gap_abs` must be non-negative", self.gap_abs)
@@ -72,7 +79,8 @@ class Stop:
 
         ``start`` is the first objective: an optimum of zero counts as found at a tiny share of it.
         """
-        scale = max(abs(at.objective), ZERO * abs(start))
+        gain = max(self.baseline - at.lower_bound, LEAST_GAIN * abs(at.objective))
+        scale = max(min(abs(at.objective), gain), ZERO * abs(start))
         if math.isfinite(at.gap) and at.gap <= max(self.gap_abs, self.gap_rel * scale):
             return Status.CONVERGED
         limits = (

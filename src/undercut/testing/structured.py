@@ -1,4 +1,4 @@
-"""A check of a structured model by brute force."""
+"""A check of a structured model by brute force: the largest loss, and sums over all labelings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from undercut.contracts import Rescaling, StructuredModel
+from undercut.contracts import LikelihoodModel, MarginalModel, Rescaling, StructuredModel
 from undercut.errors import DataError
-from undercut.risks.structured.decoding import Share
+from undercut.risks.structured.decoding import LikelihoodShare, MarginShare, point_at
 from undercut.testing.tolerance import ROUNDING, magnitude
 from undercut.types import FloatArray
 
 
 def check_structured_model(
-    model: StructuredModel,
+    model: StructuredModel | LikelihoodModel,
     X: Sequence[Any],
     Y: Sequence[Any],
     labelings: Callable[[Any], Iterable[Any]],
@@ -28,7 +28,9 @@ def check_structured_model(
 
     ``label_loss`` and ``joint_feature`` keep their contracts; ``decode`` finds the largest loss at w = 0 (where label
     losses decide), along single parameters, and at random points from small ones to large ones (where joint features
-    decide); it modifies nothing.
+    decide); it modifies nothing.  Of a model with ``log_partition`` the logarithm of the sum, the expected joint
+    feature, and ``marginals`` where there are any, are compared with sums over all labelings at the same points.  A
+    model may have either kind of methods or both.
 
     >>> class Largest:  # Psi(x, y) = x e_y
     ...     n_params = 3
@@ -48,13 +50,16 @@ def check_structured_model(
         every = list(labelings(x))
         assert every, f"labelings: there must be at least one; got none for example {i}"
         try:
-            _check_example(model, rescaling, i, x, y, every, n_points, rng)
+            if hasattr(model, "decode"):
+                _check_example(model, rescaling, i, x, y, every, n_points, rng)
+            if isinstance(model, LikelihoodModel):
+                _check_sums(model, i, x, y, every, n_points, rng)
         except DataError as error:
             raise AssertionError(str(error)) from error
 
 
 def _check_example(
-    model: StructuredModel,
+    model: Any,
     rescaling: Rescaling,
     i: int,
     x: Any,
@@ -64,12 +69,12 @@ def _check_example(
     rng: np.random.Generator,
 ) -> None:
     n = len(every)
-    tried = Share(model, rescaling, [x] * n, [y] * n, np.ones(n), [i] * n)
-    asked = Share(model, rescaling, [x], [y], np.ones(1), [i])
+    tried = MarginShare(rescaling, model, [x] * n, [y] * n, np.ones(n), [i] * n)
+    asked = MarginShare(rescaling, model, [x], [y], np.ones(1), [i])
     planes = tried.planes_of(every)
     for what, w in _telling_points(np.unique(planes.A.indices), model.n_params, n_points, rng):
         losses = planes.at(w)
-        found, best = float(asked.planes(w).at(w)[0]), float(losses.max())
+        found, best = float(asked.planes(point_at(model, w)).at(w)[0]), float(losses.max())
         slack = ROUNDING * magnitude(float(np.abs(losses).max()))
         assert abs(found - best) <= slack, (
             f"decode at {what}: example {i}: it found a loss of {found}, and the largest is {best}; decode, "
@@ -81,6 +86,42 @@ def _check_example(
     assert same, (
         f"example {i}: decode must not modify x or y, nor joint_feature and label_loss change; they gave something else"
     )
+
+
+def _check_sums(
+    model: LikelihoodModel, i: int, x: Any, y: Any, every: list[Any], n_points: int, rng: np.random.Generator
+) -> None:
+    """Compare log Z, expectations and marginals with sums over every labeling."""
+    n = len(every)
+    features = LikelihoodShare(model, [x] * n, every, np.ones(n), [i] * n).truth
+    asked = LikelihoodShare(model, [x], [y], np.ones(1), [i])
+    for what, w in _telling_points(np.unique(features.indices), model.n_params, n_points, rng):
+        point = point_at(model, w)
+        scores = features @ w
+        log_z = float(np.logaddexp.reduce(scores))
+        probability = np.exp(scores - log_z)
+        planes = asked.planes(point)
+        found = float(planes.at(w)[0] + (asked.truth @ w)[0])
+        slack = ROUNDING * magnitude(float(np.abs(scores).max()))
+        assert abs(found - log_z) <= slack, (
+            f"log_partition at {what}: example {i}: log Z is {found}, and the sum over all labelings gives {log_z}"
+        )
+        expected = np.asarray(features.T @ probability)
+        got = np.asarray(planes.A.todense())[0] + asked.truth.toarray()[0]
+        _compare(f"log_partition at {what}: example {i}: the expected joint feature", got, expected, slack)
+        if isinstance(model, MarginalModel):
+            parts = sum(p * model.parts(x, y_hat) for p, y_hat in zip(probability, every, strict=True))
+            got = np.asarray(model.marginals(point.prepared, x))
+            _compare(f"marginals at {what}: example {i}: the expectation of parts", got, np.asarray(parts), slack)
+
+
+def _compare(what: str, got: FloatArray, expected: FloatArray, slack: float) -> None:
+    assert got.shape == expected.shape, f"{what} must have shape {expected.shape}; got {got.shape}"
+    off = np.abs(got - expected)
+    at = np.unravel_index(int(off.argmax()), off.shape)
+    allowed = slack * magnitude(float(np.abs(expected).max()))
+    place = ", ".join(map(str, at))
+    assert off[at] <= allowed, f"{what} is {expected[at]} at [{place}]; got {got[at]}"
 
 
 def _telling_points(

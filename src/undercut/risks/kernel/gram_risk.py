@@ -52,7 +52,8 @@ class GramRisk(Risk):
         return self.phi.evaluate(scores)
 
     def value(self, w: FloatArray) -> float:
-        return self.at_scores(self.scores(w)).value
+        scores = self.scores(w) if w.any() else np.zeros(self.n_params)
+        return self.at_scores(scores).value
 
     def cut(self, w: FloatArray) -> Cut:
         scores = self.scores(w)

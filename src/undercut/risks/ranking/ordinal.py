@@ -18,7 +18,7 @@ from undercut.contracts import Evaluation, SortedScores
 from undercut.errors import DataError
 from undercut.losses import Hinge
 from undercut.maps.design import as_design
-from undercut.risks.ranking.queries import Queries, relevances
+from undercut.risks.ranking.queries import Queries, query_weights, relevances
 from undercut.risks.scores.mean_loss import FreePiecewise
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
@@ -59,7 +59,7 @@ class OrdinalRisk(ScoreRisk):
 
     A sample of grade ``g_k`` is expected between thresholds k - 1 and k, at a distance of 1 from both, and pays for
     every threshold that it is on the wrong side of.  The mean is over documents, and with ``qid`` over the documents of
-    a query, then over queries; the thresholds are common to all.
+    a query, then over queries, which ``sample_weight`` weighs; the thresholds are common to all.
 
     >>> risk = OrdinalRisk(np.array([[0.0], [3.0], [6.0]]), [0, 1, 2])
     >>> risk.value(np.ones(1)), risk.thresholds(np.ones(1))
@@ -68,12 +68,12 @@ class OrdinalRisk(ScoreRisk):
 
     phi: AllThresholds
 
-    def __init__(self, X: Any, y: Any, qid: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, qid: Any = None, *, sample_weight: Any = None) -> None:
         design = as_design(X)
         n = design.shape[0]
         y, queries = relevances(y, n), Queries.of(qid, n)
-        weight = queries.ungrouped(queries.spread(1.0 / (queries.sizes * queries.sizes.size)))
-        super().__init__(design, AllThresholds(y, weight))
+        of_queries = query_weights(queries, sample_weight, np.ones(queries.sizes.size))
+        super().__init__(design, AllThresholds(y, queries.ungrouped(queries.spread(of_queries / queries.sizes))))
 
     def thresholds(self, w: FloatArray) -> FloatArray:
         """The thresholds that belong to w, one between every two neighbouring grades, in order."""

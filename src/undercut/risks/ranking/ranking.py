@@ -9,6 +9,8 @@ relevance, and decreasing weights c of the places:
 
     R(w) = mean_q max_pi  Delta_q(pi) + sum_i (c[pi(i)] - c[ideal(i)]) s_i
 
+weighted by ``sample_weight``, which is equal for the documents of a query.
+
 Sorting by s maximizes ``sum_i c[pi(i)] s_i``, so R bounds the mean loss of the model's own rankings from above.  The
 papers do not specify c.  Here ``c`` is the sequence of gains in an ideal ranking, divided by the largest: then
 ``c[ideal(i)] = gain_i / max gain`` is the same in all ideal rankings.  A strictly decreasing c would have to choose one
@@ -20,6 +22,7 @@ relevant ones for every w, R is never below its value at w = 0, and w = 0 is opt
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,13 +170,15 @@ class NdcgRisk(ScoreRisk):
         k: int = 10,
         gain: Vectorized = linear_gain,
         discount: Vectorized = log_discount,
+        *,
+        sample_weight: Any = None,
     ) -> None:
         require(k >= 1, "`k` must be at least 1", k)
         design = as_design(X)
         n = design.shape[0]
         y, queries = non_negative(y, n), Queries.of(qid, n)
         places = np.arange(1.0, min(k, int(queries.sizes.max())) + 1.0)
-        phi = WorstNdcg(queries, gains_of(gain, y)[queries.order], _discounts(discount, places))
+        phi = WorstNdcg(queries, gains_of(gain, y)[queries.order], _discounts(discount, places), sample_weight)
         super().__init__(design, phi)
 
 
@@ -186,13 +191,14 @@ class PrecisionAtRisk(ScoreRisk):
     Cut(a=array([-1.,  0.,  1.]), b=1.0, value=1.5)
     """
 
-    def __init__(self, X: Any, y: Any, qid: Any = None, k: int = 10) -> None:
+    def __init__(self, X: Any, y: Any, qid: Any = None, k: int = 10, *, sample_weight: Any = None) -> None:
         require(k >= 1, "`k` must be at least 1", k)
         design = as_design(X)
         n = design.shape[0]
         y, queries = non_negative(y, n), Queries.of(qid, n)
         is_relevant = (y[queries.order] > 0.0).astype(np.float64)
-        super().__init__(design, WorstCount(queries, is_relevant, lambda n, m: precision_losses(n, m, k)))
+        loss = partial(precision_losses, k=k)
+        super().__init__(design, WorstCount(queries, is_relevant, loss, sample_weight))
 
 
 class ReciprocalRankRisk(ScoreRisk):
@@ -205,12 +211,12 @@ class ReciprocalRankRisk(ScoreRisk):
     (0.667, 0.0)
     """
 
-    def __init__(self, X: Any, y: Any, qid: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, qid: Any = None, *, sample_weight: Any = None) -> None:
         design = as_design(X)
         n = design.shape[0]
         y, queries = non_negative(y, n), Queries.of(qid, n)
         is_relevant = (y[queries.order] > 0.0).astype(np.float64)
-        super().__init__(design, WorstCount(queries, is_relevant, reciprocal_rank_losses))
+        super().__init__(design, WorstCount(queries, is_relevant, reciprocal_rank_losses, sample_weight))
 
 
 def _discounts(discount: Vectorized, places: FloatArray) -> FloatArray:

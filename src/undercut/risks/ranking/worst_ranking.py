@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -17,7 +18,7 @@ from typing_extensions import override
 from undercut._jit import ranking as kernel
 from undercut.contracts import SortedScores
 from undercut.errors import DataError
-from undercut.risks.ranking.queries import MeanOverQueries, Queries
+from undercut.risks.ranking.queries import MeanOverQueries, Queries, query_weights
 from undercut.types import Array, FloatArray
 
 SHORT = 64  # documents of a query that are assigned as a whole
@@ -26,7 +27,7 @@ SHORT = 64  # documents of a query that are assigned as a whole
 class WorstRanking(MeanOverQueries, SortedScores):
     """``phi`` over the queries with a relevant document."""
 
-    def __init__(self, queries: Queries, gains: FloatArray) -> None:
+    def __init__(self, queries: Queries, gains: FloatArray, sample_weight: Any = None) -> None:
         """``gains`` are non-negative and in grouped order."""
         super().__init__(queries)
         largest = np.maximum.reduceat(gains, queries.starts[:-1])
@@ -34,13 +35,13 @@ class WorstRanking(MeanOverQueries, SortedScores):
         if not self.counts.any():
             raise DataError(f"a query must have a relevant document to be ranked; got {queries} without any")
         self._ideal = gains / queries.spread(np.where(self.counts, largest, 1.0))
-        self._share = queries.spread(self.counts / self.counts.sum())
+        self._weight = query_weights(queries, sample_weight, self.counts)
 
     @override
     def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:
         weights, losses = self.worst(scores)
-        slopes = (weights - self._ideal) * self._share
-        return float(losses[self.counts].mean()) + float(slopes @ scores), slopes
+        slopes = (weights - self._ideal) * self.queries.spread(self._weight)
+        return float(self._weight @ losses) + float(slopes @ scores), slopes
 
     @abstractmethod
     def worst(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -53,8 +54,14 @@ class WorstCount(WorstRanking):
     ``loss(n, m)`` are the worst losses of n relevant documents among m, h = 0 ... n of them in the first n places.
     """
 
-    def __init__(self, queries: Queries, gains: FloatArray, loss: Callable[[int, int], FloatArray]) -> None:
-        super().__init__(queries, gains)
+    def __init__(
+        self,
+        queries: Queries,
+        gains: FloatArray,
+        loss: Callable[[int, int], FloatArray],
+        sample_weight: Any = None,
+    ) -> None:
+        super().__init__(queries, gains, sample_weight)
         self._is_relevant = gains > 0.0
         n_relevant = queries.sums(self._is_relevant.astype(np.int64))
         parts = [loss(n, m) for n, m in zip(n_relevant.tolist(), queries.sizes.tolist(), strict=True) if n]
@@ -96,9 +103,9 @@ def ndcg_losses(n: int, m: int, discounts: FloatArray) -> FloatArray:
 class WorstNdcg(WorstCount):
     """``Delta = 1 - DCG / ideal DCG``: counts where a query has one positive gain, else assigns documents to places."""
 
-    def __init__(self, queries: Queries, gains: FloatArray, discounts: FloatArray) -> None:
+    def __init__(self, queries: Queries, gains: FloatArray, discounts: FloatArray, sample_weight: Any = None) -> None:
         """``discounts`` of the first places."""
-        super().__init__(queries, gains, lambda n, m: ndcg_losses(n, m, discounts))
+        super().__init__(queries, gains, lambda n, m: ndcg_losses(n, m, discounts), sample_weight)
         self._assigned: list[tuple[int, slice, PlaceAssignment]] = []
         for q in np.flatnonzero(self.counts).tolist():
             mine = slice(queries.starts[q], queries.starts[q + 1])

@@ -26,7 +26,7 @@ class ScoreRisk(LineRisk):
 
     @override
     def value(self, w: FloatArray) -> float:
-        return self.phi.evaluate(self.design.matvec(w)).value
+        return self.phi.evaluate(self.scores(w)).value
 
     @override
     def cut(self, w: FloatArray) -> Cut:

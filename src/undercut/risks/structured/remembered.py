@@ -78,7 +78,8 @@ class Remembered(Risk):
             k = behind[0]
             raise DataError(
                 f"example {self.numbers[k]}: decode must return the labeling of the largest loss; it found {scores[k]} "
-                f"where an earlier answer is worth {known[k]}; see undercut.testing.check_structured_model"
+                f"where an earlier answer is worth {known[k]} (a wrong log_partition does the same); see "
+                "undercut.testing.check_structured_model"
             )
 
     def _add(self, planes: Planes, new: Array) -> None:

@@ -4,6 +4,9 @@ Where evaluating R is expensive, planes of a cheap risk R_W <= R may improve the
 hence below R, so the model built of both kinds still proves a bound; J itself is known only where R was evaluated:
 
     lower_bound = min_w reg(w) + max_i (planes of R and of R_W)  <=  min_w J(w)  <=  min_{R evaluated at w} J(w)
+
+The minimizer of an early model is far from where the model is accurate, so R is evaluated on the way from the best
+point to it (in-out separation, Ben-Ameur and Neto 2007).
 """
 
 from __future__ import annotations
@@ -21,20 +24,24 @@ from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_s
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
+FIRST_REACH, LEAST_REACH = 0.3, 0.05  # share of the way from the best point to the model's minimizer
+LONGER, SHORTER = 1.5, 0.7  # after a step that improves the objective, and after one that improves the model alone
+
 
 @dataclass(frozen=True)
 class CachedState:
-    w: FloatArray  # where the next plane is taken
+    w: FloatArray  # the model's minimizer
     model_value: float  # what the model proves there
     solution: FloatArray
     bundle: Bundle
     progress: Progress
+    reach: float = FIRST_REACH
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegularizer]):
-    """``CuttingPlane`` that evaluates the risk only where its ``minorant`` does not improve the model.
+    """Cutting planes that evaluate the risk only where its ``minorant`` does not improve the model.
 
     A step counts as an evaluation only if the risk itself was asked.
 
@@ -95,12 +102,23 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
             state.bundle.add(cheap)
             return self._moved(replace(state, progress=last))
 
-        # 2. Otherwise evaluate the risk itself; the objective is known only there.
-        cut = risk.cut(state.w)
+        # 2. Otherwise evaluate the risk itself, between the best point and w; the objective is known only there.
+        w = state.solution + state.reach * (state.w - state.solution)
+        cut = risk.cut(w)
         state.bundle.add(cut)
-        solution, objective = best_of(state, state.w, cut, risk, reg)
+        solution, objective = best_of(state, w, cut, risk, reg)
+
+        # 3. Go further where the objective improves, or where the plane is too low to improve the model at w.
+        lift = penalty + float(cut.a @ state.w) + cut.b - state.model_value
+        if objective < last.objective:
+            reach = LONGER * state.reach
+        elif lift <= self.master_accuracy * (objective - last.lower_bound):
+            reach = 2.0 * state.reach
+        else:
+            reach = SHORTER * state.reach
+        reach = min(max(reach, LEAST_REACH), 1.0)
         last = replace(last, objective=objective, n_evaluations=last.n_evaluations + 1)
-        return self._moved(replace(state, solution=solution, progress=last))
+        return self._moved(replace(state, solution=solution, progress=last, reach=reach))
 
     def _cheap(self, risk: MinorizedRisk, penalty: float, state: CachedState) -> Cut | None:
         cut = risk.minorant.cut(state.w)
@@ -113,4 +131,4 @@ class CachedCuttingPlane(BundleSolver[CachedState, MinorizedRisk, QuadraticRegul
         bundle.drop_idle(self.max_idle)
         lower_bound = tighter(last.lower_bound, model.lower_bound, last.objective, model.size)
         progress = replace(last, lower_bound=lower_bound, n_cuts=len(bundle))
-        return CachedState(model.w, model.lower_bound, state.solution, bundle, progress)
+        return replace(state, w=model.w, model_value=model.lower_bound, progress=progress)

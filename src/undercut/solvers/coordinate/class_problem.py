@@ -6,6 +6,8 @@ for every sample.  Coordinate descent visits a feature with all its classes, bec
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import xlogy
@@ -32,7 +34,7 @@ class ClassModel:
     """``D z = weight (p z - p <p, z>) + ridge z`` for every sample."""
 
     def __init__(self, slopes: FloatArray, P: FloatArray, weight: FloatArray, damping: float, free: bool) -> None:
-        self.slopes, self.P, self.weight, self.free = slopes, P, weight, free
+        self.slopes, self.P, self.weight, self.free, self.damping = slopes, P, weight, free, damping
         self.ridge = damping * SMOOTHNESS * weight
 
     def through(self, z: FloatArray) -> FloatArray:
@@ -105,9 +107,12 @@ class ClassColumns(CompressedColumns):
 class ClassGramColumns(CompressedGram):
     """A few columns with many entries each, with a parameter for every class."""
 
+    derived: ClassVar[tuple[str, ...]] = (*CompressedGram.derived, "_flat")
+
     def __init__(self, columns: ClassColumns) -> None:
         super().__init__(columns)
         self._n_classes = columns.n_classes
+        self._flat: FloatArray | None = None
         dense = self.X.nnz > DENSE * columns.n_samples * columns.ids.size
         self._design = DenseDesign(self.X.toarray()) if dense else SparseDesign(self.X)
 
@@ -116,7 +121,7 @@ class ClassGramColumns(CompressedGram):
         """Blocks ``X' diag(weight p_k ([k = l] - p_l) + ridge [k = l]) X``; without the ridge they sum to zero."""
         assert isinstance(model, ClassModel)
         K, d = self._n_classes, self.ids.size
-        ridge = self._design.weighted_gram(model.ridge) if model.ridge.any() else np.zeros((d, d))
+        ridge = model.damping * self._flat_gram(model.weight) if model.damping else np.zeros((d, d))
         H = np.zeros((d, K, d, K))
         for k in range(K):
             H[:, k, :, k] += ridge
@@ -126,6 +131,20 @@ class ClassGramColumns(CompressedGram):
                 H[:, k, :, k] += block
                 H[:, m, :, m] += block
         return H.reshape(d * K, d * K)
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(self._design.rmatmat(slopes).T).reshape(-1)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self._design.matmat(w.reshape(-1, self._n_classes).T)
+
+    def _flat_gram(self, weight: FloatArray) -> FloatArray:
+        """``SMOOTHNESS X' diag(weight) X``, the same for every model."""
+        if self._flat is None:
+            self._flat = self._design.weighted_gram(SMOOTHNESS * weight)
+        return self._flat
 
 
 class ClassProblem(SparseProblem):

@@ -104,8 +104,13 @@ class Columns(Protocol):
     def scores(self, w: FloatArray) -> FloatArray:
         """``X w``."""
 
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
-        """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time."""
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+    ) -> Move:
+        """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time.
+
+        ``gradient`` is ``X' u`` with the slopes u of the model.
+        """
 
 
 def column_norms(design: Design, weight: FloatArray) -> FloatArray:

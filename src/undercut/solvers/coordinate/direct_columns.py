@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
@@ -32,7 +33,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends")
+    derived: ClassVar = ("parts", "design", "XT", "_bends")
     n_samples: int
     n_entries: int
 
@@ -57,8 +58,10 @@ class DirectColumns(Columns):
         return self.products(np.arange(self.n_params), slopes)
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
-        trial = Trial(self, model, penalty, w)
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+    ) -> Move:
+        trial = Trial(self, model, penalty, w, gradient)
         fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
         for done in range(1, min(fit, n_rounds) + 1):
             met = trial.descend()
@@ -79,16 +82,13 @@ class SparseColumns(CompressedColumns):
     """Columns with one parameter each."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
-        X = design.X
         self.ids = ids
+        self.design = some_columns(design, ids)
+        X = self.design.X
         self.n_samples = X.shape[0]
-        slot = np.full(X.shape[1], -1, np.int32)
-        slot[ids] = np.arange(ids.size, dtype=np.int32)
-        counts = np.zeros(ids.size, np.int64)
-        kernels.count_entries(X.indices, slot, counts)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-        kernels.fill_columns(X.indptr, X.indices, X.data, slot, starts[:-1].copy(), rows, values)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
+        rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
+        kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
         self.parts = (starts, rows, values)
         self.n_entries = rows.size
 
@@ -152,10 +152,25 @@ class WideColumns(DirectColumns):
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
+def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
+    """The columns ``ids``, which ascend; the design itself where these are all of them."""
+    X = design.X
+    if ids.size == X.shape[1]:
+        return design
+    slot = np.full(X.shape[1], -1, np.int32)
+    slot[ids] = np.arange(ids.size, dtype=np.int32)
+    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
+    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
+    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
+
+
 class Trial:
     """Where a minimization of the model is."""
 
-    def __init__(self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray) -> None:
+    def __init__(
+        self, columns: DirectColumns, model: Model, penalty: Penalty, w: FloatArray, gradient: FloatArray
+    ) -> None:
         self.columns, self.model, self.penalty = columns, model, penalty
         self.start, self.w = w, w.copy()
         self.z = np.zeros_like(model.slopes)
@@ -163,7 +178,7 @@ class Trial:
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
         self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
-        self.gradient = columns.gradient(model.slopes)
+        self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 

@@ -14,28 +14,32 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import CompressedColumns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, SparseColumns, some_columns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 EPOCHS = 3  # of coordinate descent before a Newton step
 CHEAP = 1e-4  # share of the violations asked for that may be left: rounds cost less than the matrix
 ROUNDS = 30  # of descent, at least
+NEAR = 0.9  # share of l1: a parameter with a smaller gradient stays zero in the model
+PART = 0.5  # of the columns: the model is restricted to those likely to be used where they are fewer
 JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
 
 
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
 
-    derived: ClassVar = ("_last", "_columns", "_design", "X")
+    derived: ClassVar[tuple[str, ...]] = ("_last", "_columns", "_design", "X")
 
     @abstractmethod
     def gram(self, model: Model) -> FloatArray:
         """``X' D X``."""
 
     @override
-    def minimize(self, model: Model, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int) -> Move:
-        H, gradient, totals = self.gram(model), self.gradient(model.slopes), model.sums(model.slopes)
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+    ) -> Move:
+        H, gradient, totals = self.gram(model), gradient.copy(), model.sums(model.slopes)
         inverse = np.linalg.pinv(model.intercept_bend, hermitian=True)
         mixed = np.zeros((totals.size, w.size))
         if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
@@ -84,12 +88,43 @@ class CompressedGram(GramColumns):
         return self._columns.scores(w)
 
 
-class CompactColumns(CompressedGram, PointwiseGram):
-    """Sparse columns with one parameter each."""
+class CompactColumns(PointwiseGram):
+    """A few sparse columns with many entries each and one parameter each.
+
+    Where few parameters are not zero or likely to become so, the others stay zero in the model: a Gram matrix takes
+    time in the square of its columns.  ``design`` holds the columns at the places ``chosen`` of ``columns``.
+    """
+
+    def __init__(self, columns: SparseColumns, design: SparseDesign, chosen: Array) -> None:
+        self.ids = columns.ids[chosen]
+        self._columns, self._design, self._chosen = columns, design, chosen
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._columns.products(self._chosen, slopes)[self._chosen]
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        every = np.zeros(self._columns.ids.size)
+        every[self._chosen] = w
+        return self._columns.scores(every)
 
     @override
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
-        return SparseDesign(self.X).weighted_gram(bend)
+        return self._design.weighted_gram(bend)
+
+    @override
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+    ) -> Move:
+        likely = np.flatnonzero((w != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
+        if likely.size >= PART * w.size:
+            return super().minimize(model, w, gradient, penalty, tol, n_rounds)
+        part = CompactColumns(self._columns, some_columns(self._design, likely), self._chosen[likely])
+        move = part.minimize(model, w[likely], gradient[likely], penalty, tol, n_rounds)
+        now = np.zeros_like(w)
+        now[likely] = move.w
+        return Move(now, move.scores)
 
 
 class DenseColumns(PointwiseGram):

@@ -120,6 +120,10 @@ class SparseProblem(ABC):
     def imbalance(self, slopes: FloatArray) -> float:
         """How far the slopes are from summing to zero; 0 without an intercept."""
 
+    def used(self, by_sample: FloatArray) -> FloatArray:
+        """Those of the samples with a weight."""
+        return by_sample if self.weight.all() else by_sample[self.weight > 0.0]
+
     def point(self, scores: FloatArray) -> Point:
         """The risk at these scores; ``NonfiniteError`` where it has no value."""
         at = self.evaluate(scores)
@@ -134,8 +138,8 @@ class SparseProblem(ABC):
     def bound(self, point: Point, alive: Array, objective: float) -> Bound:
         """The best bound of ``share slopes``, and that share."""
         l1, l2 = self.penalty
-        squares = row_sums(point.slopes**2)
-        size = math.sqrt(float((squares[self.weight > 0.0] / self.weight[self.weight > 0.0]).sum()))
+        squares, weight = self.used(row_sums(point.slopes**2)), self.used(self.weight)
+        size = math.sqrt(float((squares / weight).sum()))
         steepest = float((largest(np.abs(point.gradient)) + ROUNDING * size * self.norms)[alive].max(initial=0.0))
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
@@ -157,24 +161,28 @@ class SparseProblem(ABC):
         inside = (share * largest(np.abs(gradient)) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
         return np.asarray(inside & (largest(np.abs(self.by_feature(w))) == 0.0))
 
-    def descend(self, columns: Columns, start: Iterate, tol: float, effort: Effort) -> Iterate:
-        """Proximal Newton steps on the working set until its violations are at most ``tol``."""
+    def descend(self, columns: Columns, start: Iterate, gradient: FloatArray, tol: float, effort: Effort) -> Iterate:
+        """Proximal Newton steps on the working set until its violations are at most ``tol``.
+
+        ``gradient`` is that of the risk at the start in the parameters of the working set.
+        """
         at = start
-        for _ in range(effort.n_newton):
-            violation = float(self.penalty.violation(at.w, columns.gradient(at.slopes)).max(initial=0.0))
+        for done in range(effort.n_newton):
+            if done:
+                gradient = columns.gradient(at.slopes)
+            violation = float(self.penalty.violation(at.w, gradient).max(initial=0.0))
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
-            at = self._newton_step(columns, at, max(MODEL_ACCURACY * violation, 0.5 * tol), effort.n_rounds)
+            accuracy = max(MODEL_ACCURACY * violation, 0.5 * tol)
+            at = self._newton_step(columns, at, gradient, accuracy, effort.n_rounds)
         return at
 
-    def _newton_step(self, columns: Columns, at: Iterate, tol: float, n_rounds: int) -> Iterate:
+    def _newton_step(self, columns: Columns, at: Iterate, gradient: FloatArray, tol: float, n_rounds: int) -> Iterate:
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         model, damping = self.model(at)
-        move = columns.minimize(model, at.w, self.penalty, tol, n_rounds)
-        t = self._share(at, move)
-        w = move.w if t == 1.0 else at.w + t * (move.w - at.w)  # zeros of the move stay exact
-        after = self.iterate(w, at.scores + t * move.scores, damping)
+        move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
+        t, after = self._search(at, move)
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -182,27 +190,38 @@ class SparseProblem(ABC):
             damping *= 0.1
         return (after if worthwhile else at)._replace(damping=damping)
 
-    def _share(self, at: Iterate, move: Move) -> float:
+    def _search(self, at: Iterate, move: Move) -> tuple[float, Iterate]:
         """Which share of a move to take: all of it unless the slope there says that a search is worthwhile."""
         change = move.w - at.w
+        trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
 
         def point(t: float) -> Along:
-            with np.errstate(over="ignore", invalid="ignore"):
-                value, slopes = self.mean(at.scores + t * move.scores)
-            if not math.isfinite(value):
+            if t not in trials:
+                trials[t] = self._moved(at, move, t)
+            trial = trials[t]
+            if not math.isfinite(trial.value):
                 return Along(math.inf, math.nan, math.nan)
-            w = at.w + t * change
-            slope = float(np.vdot(slopes, move.scores)) + self.penalty.slope(w, change)
-            return Along(value + self.penalty.value(w), slope, math.nan)
+            slope = float(np.vdot(trial.slopes, move.scores)) + self.penalty.slope(trial.w, change)
+            return Along(trial.value, slope, math.nan)
 
         if abs(point(1.0).slope) <= FLAT * abs(point(0.0).slope):
-            return 1.0
-        return minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
+            return 1.0, trials[1.0]
+        t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
+        point(t)
+        return t, trials[t]
 
-    def iterate(self, w: FloatArray, scores: FloatArray, damping: float) -> Iterate:
-        """The iterate with these parameters of the working set and scores, the intercept included."""
-        value, slopes = self.mean(scores)
-        return Iterate(w, scores, value + self.penalty.value(w), slopes, damping)
+    def _moved(self, at: Iterate, move: Move, t: float) -> Iterate:
+        """After the share t of a move; zeros of a whole move stay exact."""
+        w = move.w if t == 1.0 else at.w + t * (move.w - at.w)
+        scores = at.scores + t * move.scores
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, slopes = self.mean(scores)
+        return Iterate(w, scores, value + self.penalty.value(w), slopes, at.damping)
+
+    def iterate(self, w: FloatArray, point: Point, damping: float) -> Iterate:
+        """The iterate at a point, with its parameters in the working set."""
+        value = point.value + self.penalty.value(w)
+        return Iterate(w, point.scores + point.intercept, value, point.slopes, damping)
 
 
 class PointwiseProblem(SparseProblem):
@@ -225,7 +244,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def scores(self, w: FloatArray) -> FloatArray:
-        return self.design.matvec(w)
+        return self.design.matvec(w) if w.any() else np.zeros(self.weight.size)
 
     @override
     def columns(self, ids: Array) -> Columns:
@@ -239,9 +258,8 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
-        used = self.weight > 0.0
-        weight = self.weight[used]
-        return np.asarray(weight * self._values(self.risk.y[used], share * slopes[used] / weight))
+        weight = self.used(self.weight)
+        return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:
@@ -284,7 +302,9 @@ def columns_of(design: Design, ids: Array) -> Columns:
     """Copy some columns of a design."""
     if isinstance(design, SparseDesign):
         columns = SparseColumns(design, ids)
-        return CompactColumns(columns) if ids.size**2 <= columns.n_entries else columns
+        if ids.size**2 > columns.n_entries:
+            return columns
+        return CompactColumns(columns, columns.design, np.arange(ids.size))
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

@@ -109,6 +109,12 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         return _proved(risk, reg, problem, start)
 
     @override
+    def carry(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
+        start = replace(state, solution=state.w, alive=state.norms > 0.0, progress=Progress(-1))
+        carried = _proved(risk, reg, _problem(risk, reg, state.norms), start)
+        return replace(carried, progress=replace(carried.progress, n_evaluations=0))
+
+    @override
     def step(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
         problem = _problem(risk, reg, state.norms)
         point, w = state.point, problem.by_feature(state.w)
@@ -123,8 +129,9 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
-        start = problem.iterate(w[columns.ids].reshape(-1), point.scores + point.intercept, state.damping)
-        end = problem.descend(columns, start, ACCURACY * most, effort)
+        start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
+        gradient = point.gradient[columns.ids].reshape(-1)
+        end = problem.descend(columns, start, gradient, ACCURACY * most, effort)
         w = np.zeros_like(w)
         w[columns.ids] = end.w.reshape(columns.ids.size, *w.shape[1:])
 

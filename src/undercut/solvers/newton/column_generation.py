@@ -31,6 +31,7 @@ from undercut.trace import Progress, Status
 from undercut.types import Array, FloatArray
 
 MAX_STEPS = 60  # interior point steps on one working set
+FULL = 0.25  # columns per sample from which on more of a sparse X hardly make a step more expensive
 SETTLED = 1e-9  # relative gap beyond which a working set is not solved
 
 
@@ -110,10 +111,10 @@ class ColumnGeneration(Solver[ColumnState, LinearRisk, SeparableRegularizer]):
         proved = bound_of(reg, at, plane, risk.lower_bound)
         lower_bound = tighter(last.lower_bound, proved, objective, plane.size)
 
-        # 3. The columns that would lower J most; at most as many as there are.
+        # 3. The columns that would lower J most; at most as many as there are, unless more cost nothing.
         share = np.abs(plane.a) / _l1(reg, risk.n_params)
         share[working] = 0.0
-        joining = np.argsort(-share)[: working.size]
+        joining = np.argsort(-share)[: share.size if _is_full(risk, working) else working.size]
         joining = joining[share[joining] > 1.0]
         n_evaluations = last.n_evaluations + inner.progress.n_evaluations + 1
         progress = replace(
@@ -142,6 +143,11 @@ def _restricted(risk: LinearRisk, working: Array) -> LinearRisk:
     design = risk.design
     assert isinstance(design, DenseDesign | SparseDesign)
     return LinearRisk(design.X[:, working], risk.y, risk.loss, risk.weight, fit_intercept=risk.fit_intercept)
+
+
+def _is_full(risk: LinearRisk, working: Array) -> bool:
+    """Whether equations of the size of the samples are solved, and few entries of X make them."""
+    return isinstance(risk.design, SparseDesign) and working.size >= FULL * risk.n_samples
 
 
 def _l1(reg: Regularizer, n_params: int) -> FloatArray:

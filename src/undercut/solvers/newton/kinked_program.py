@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from undercut._jit import barrier
 from undercut.contracts import (
@@ -25,6 +26,7 @@ from undercut.contracts import (
 )
 from undercut.errors import CapabilityError
 from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
+from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
 from undercut.solvers.coordinate.conjugates import conjugate_of
@@ -36,6 +38,7 @@ TINY = 1e-200  # instead of zero, where a problem is empty
 FEW_SAMPLES = 2.0  # samples per parameter up to which equations of their size are solved
 VERY_SMALL, SMALL = 100, 500  # samples up to which they always are, and up to which they may be to end with
 MOST_ENTRIES = 4_000_000  # of a dense copy of X
+SPARSE = 0.05  # share of the products of entries of a column that are not zero, up to which these alone are computed
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
 
@@ -70,16 +73,21 @@ class KinkedProgram:
         signs = self.terms.signs if self.terms is not None else ()
         self.kinks = _stacked(self.data, self.terms.kinks()) if self.terms is not None and signs else self.data
         self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
-        self.curvature = _curvature(reg, self.terms, risk.n_params, risk.n_params + risk.fit_intercept)
         self.share = _shares(self.data, self.kinks, float(risk.weight.max()))
         if risk.fit_intercept and isinstance(risk.loss, PiecewiseLinearLoss):
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
 
     @cached_property
+    def curvature(self) -> FloatArray:
+        """``q''`` as a matrix of the size of x."""
+        d = self.rows.d
+        return _curvature(self.reg, self.terms, d, d + self.rows.fit_intercept)
+
+    @cached_property
     def squares(self) -> FloatArray:
         """The diagonal of q'' of the parameters."""
-        return self.curvature.diagonal()[: self.rows.d]
+        return self.terms.l2 if self.terms is not None else self.curvature.diagonal()[: self.rows.d]
 
     @cached_property
     def dense_rows(self) -> FloatArray | None:
@@ -89,10 +97,20 @@ class KinkedProgram:
         return as_array(design) if is_small else None
 
     @cached_property
+    def sample_rows(self) -> FloatArray | sp.csr_array | None:
+        """X for equations between its samples: sparse where products of its columns are then cheaper."""
+        design = self.rows.design
+        if isinstance(design, SparseDesign):
+            counts = np.bincount(design.X.indices, minlength=self.rows.d).astype(np.float64)
+            if float(counts @ counts) <= SPARSE * self.rows.n**2 * self.rows.d:
+                return sp.csr_array(design.X, dtype=np.float64)
+        return self.dense_rows
+
+    @cached_property
     def is_dual(self) -> bool:
         """Whether equations of the size of the samples are smaller, or hardly larger, than those of the size of x."""
         is_few = self.rows.n <= max(VERY_SMALL, FEW_SAMPLES * self.rows.d)
-        return is_few and self.is_stiff and self.dense_rows is not None
+        return is_few and self.is_stiff and self.sample_rows is not None
 
     @property
     def is_stiff(self) -> bool:

@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
+from undercut.maps.csr import SparseDesign
 from undercut.solvers.newton.factor import Factor
 from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.solvers.newton.rows import Rows
@@ -52,14 +54,13 @@ class ParameterSystem:
 
 
 class SampleSystem:
-    """By a matrix of the size of the samples; squares is the diagonal of q'', X the rows as an array."""
+    """By a matrix of the size of the samples; squares is the diagonal of q'', X the rows as a float64 matrix."""
 
-    def __init__(self, rows: Rows, squares: FloatArray, bend: FloatArray, X: FloatArray) -> None:
+    def __init__(self, rows: Rows, squares: FloatArray, bend: FloatArray, X: FloatArray | sp.csr_array) -> None:
         self.rows, self.X = rows, X
         self._softness = 1.0 / np.maximum(bend[: rows.n], FLAT)
         self._stiffness = squares + rows.on_parameters(bend).sum(axis=0)
-        scaled = X / np.sqrt(self._stiffness)
-        S = scaled @ scaled.T
+        S = _sample_gram(X, self._stiffness)
         S[np.diag_indices_from(S)] += self._softness
         self._factor = Factor(S)
 
@@ -80,7 +81,15 @@ class SampleSystem:
         return self._factor.solve(b, lambda y: self._softness * y + self.X @ ((y @ self.X) / self._stiffness))
 
 
+def _sample_gram(X: FloatArray | sp.csr_array, stiffness: FloatArray) -> FloatArray:
+    """``X E^-1 X'`` for the diagonal E."""
+    if isinstance(X, np.ndarray):
+        scaled = X / np.sqrt(stiffness)
+        return np.asarray(scaled @ scaled.T)
+    return SparseDesign(X.T.tocsr()).weighted_gram(1.0 / stiffness)
+
+
 def system(program: KinkedProgram, bend: FloatArray) -> System:
     """The equations by the smaller or more accurate matrix."""
-    X = program.dense_rows if program.is_dual else None
+    X = program.sample_rows if program.is_dual else None
     return ParameterSystem(program, bend) if X is None else SampleSystem(program.rows, program.squares, bend, X)

@@ -1,0 +1,1 @@
+"""RNA secondary structure: nested base pairs, scored by their loops."""
