@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import io
+import math
 import re
 import shlex
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from undercut.cli import main
+from undercut.display import Display
 
 PAGE = Path(__file__).parents[1] / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^```(python|console|toml \S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,6 +63,9 @@ def examples(text):
 def test_every_command_of_the_first_hour_prints_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    never = {"every": math.inf}  # a slow machine would show progress between the lines
+    monkeypatch.setattr(Display.__init__, "__kwdefaults__", Display.__init__.__kwdefaults__ | never)
+    monkeypatch.setattr("undercut.callbacks.EVERY", math.inf)
     shell, commands = Shell(monkeypatch), set()
     for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         if kind == "python":

@@ -1,5 +1,6 @@
 """The command line as a user types it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -177,6 +178,19 @@ def test_demo_trains_certifies_and_plots(undercut, tmp_path):
     assert "LIBLINEAR" in out
     assert "No w has an objective below" in out
     assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+def test_demo_reports_numbers_in_json_and_nothing_beside_it(undercut, tmp_path):
+    code, out, err = undercut("demo", "--plot", tmp_path / "plot.png", "--json")
+    runs = json.loads(out)["runs"]
+    assert (code, err) == (0, "")
+    assert runs[0]["gap"] == runs[0]["objective"] - runs[0]["lower_bound"]
+    assert runs[-1]["lower_bound"] is None
+
+
+def test_errors_of_the_system_name_the_file_without_a_number(undercut, tmp_path):
+    code, _, err = undercut("train", tmp_path / "missing.svm")
+    assert (code, err) == (1, f"undercut: error: {tmp_path / 'missing.svm'}: no such file or directory\n")
 
 
 def test_demo_says_once_that_it_waits_for_compilation(undercut, monkeypatch, tmp_path):

@@ -100,3 +100,9 @@ def test_the_end_of_the_grid_is_a_warning_on_standard_error(undercut, file):
     assert code == 0
     assert "of --lambdas" in err
     assert "--extend" in err
+
+
+def test_a_path_without_a_choice_is_its_table_alone(undercut, file):
+    _, out, _ = undercut("path", file, "--lambdas", "1,0.1")
+    assert len(out.rstrip("\n").splitlines()) == 3
+    assert not out.endswith("\n\n")

@@ -212,3 +212,13 @@ def test_a_stream_refuses_the_checkpoint_of_another(folder, undercut):
     code, _, err = undercut(*FIT, "-o", "m.uc", "--resume", "run.ck")
     assert code == 1
     assert "another problem" in err
+
+
+def test_a_file_of_another_kind_is_named_once_and_kept(folder, undercut):
+    assert undercut(*FIT, "--max-steps", 3, "-o", "m.uc")[0] == 3
+    code, _, err = undercut(*FIT, "--resume", "m.uc")
+    assert (code, "a file of another kind, such as a model" in err) == (1, True)
+    before = (folder / "two.svm").read_bytes()
+    code, _, err = undercut(*FIT, "--checkpoint", "two.svm")
+    assert (code, err.count("two.svm is not a checkpoint")) == (1, 1)
+    assert (folder / "two.svm").read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,12 @@ def test_a_file_is_streamed_as_python_would(cancer, undercut, tmp_path):
     saved = load_model(tmp_path / "m.uc")
     np.testing.assert_array_equal(saved.coef_, same.coef_)
     assert saved.n_samples_seen_ == 2 * 569
+
+
+def test_a_stream_reports_the_same_names_in_json_as_a_fit(trained, undercut):
+    report = json.loads(undercut(*trained, "--json")[1])
+    assert set(report) >= {"objective", "lower_bound", "gap", "steps", "seconds", "status", "model"}
+    assert (report["gap"], report["steps"], report["status"]) == (None, 569, "done")
 
 
 def test_evaluate_and_predict_read_a_streamed_model(cancer, trained, undercut, tmp_path):

@@ -1,5 +1,6 @@
 """Tables on the command line: train, predict and evaluate by the names of columns."""
 
+import io
 import json
 from typing import NamedTuple
 
@@ -201,3 +202,16 @@ def test_export_writes_a_graph_with_the_scores_of_the_model(run, tmp_path, dtype
     (scores,) = session.run(["scores"], {"X": X.astype(dtype)})
     np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-3 if dtype == "float32" else 1e-10)
     assert_fails(run("export", tmp_path / "m.uc", tmp_path / "m.onnx", "--dtype", "int8"), 2, "float32 or float64")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_may_come_from_standard_input(run, tmp_path, monkeypatch, cars, ending):
+    content, model = (tmp_path / f"cars.{ending}").read_bytes(), tmp_path / "m.uc"
+
+    def piped(*arguments):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return run(*arguments)
+
+    assert piped("train", "-", *TRAIN, "-o", model).exit_code == 0
+    predicted = piped("predict", model, "-")
+    assert predicted.stdout == run("predict", model, tmp_path / "cars.csv").stdout

@@ -179,8 +179,10 @@ def demo(
 ) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
     from undercut.cli.demo import run
+    from undercut.cli.standard import logged
 
-    run(plot, as_json=json)
+    with logged(quiet=json):
+        run(plot, as_json=json)
 
 
 def main() -> None:
@@ -196,8 +198,15 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    typer.echo(f"undercut: error: {in_options(str(error))}", err=True)
+    typer.echo(f"undercut: error: {in_options(_text(error))}", err=True)
     sys.exit(code)
+
+
+def _text(error: Exception) -> str:
+    """The message of an error; those of the system without their number."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from undercut.cli.given import Given
 from undercut.cli.options import ROWS
 from undercut.cli.standard import note
-from undercut.cli.tables import check_no_table, later_table, training_table
+from undercut.cli.tables import as_table, check_no_table, later_table, training_table
 from undercut.display import Display, Part
 from undercut.errors import DataError
 from undercut.io import load_model
@@ -50,6 +50,7 @@ def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = Tru
 
 def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
     """The rows of a file to train a model on, which keeps the columns of a table."""
+    path = as_table(path) if "target" in given else path
     if is_table(path):
         data, model.table_ = training_table(path, given)
         return data
@@ -61,6 +62,7 @@ def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
 
 def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:
     """The rows of a file for a model that was trained on one of the same kind."""
+    path = as_table(path) if hasattr(model, "table_") else path
     if is_table(path):
         return later_table(model, path, strict=strict, labelled=labelled)
     check_no_table(model, path)
@@ -72,7 +74,11 @@ def read_fitting(
 ) -> SvmlightData:
     """The rows of a file with the features of a model, or of the data that it is to be fitted to."""
     data = read_like(model, path, strict=strict, labelled=labelled)
-    return data if is_table(path) else data._replace(X=fitting(data.X, n_features, path, strict=strict))
+    return (
+        data
+        if hasattr(model, "table_") or is_table(path)
+        else data._replace(X=fitting(data.X, n_features, path, strict=strict))
+    )
 
 
 def _begins_with_a_feature(path: Path) -> bool:

@@ -39,6 +39,19 @@ class Data(NamedTuple):
     y_test: FloatArray
 
 
+class Entry(NamedTuple):
+    """How one solver fared."""
+
+    solver: str
+    steps: int
+    seconds: float
+    objective: float
+    lower_bound: float | None
+    gap: float | None
+    status: str
+    accuracy: float
+
+
 def run(plot: Path, *, as_json: bool = False) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
     out = Console(quiet=True) if as_json else console()
@@ -48,19 +61,18 @@ def run(plot: Path, *, as_json: bool = False) -> None:
     out.print(f"{data.X.shape[1]} features, hinge loss, lambda = {LAM:g}, no intercept.\n")
     risk, reg = LinearRisk(data.X, data.y, Hinge()), L2(LAM)
     runs = _runs(risk, reg, out)
-    cells = [(name, *_cells(result, data)) for name, result in runs.items()]
-    cells.append(_liblinear(risk, reg, data))
+    entries = [_entry(name, result, data) for name, result in runs.items()]
+    entries.append(_liblinear(risk, reg, data))
     table = Table(*NAMES, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for row in cells:
-        table.add_row(*row)
+    for entry in entries:
+        table.add_row(*_cells(entry))
     out.print(table)
     best = runs["LineSearchBundle"]
     out.print(f"\nNo w has an objective below {best.lower_bound:.6f}; ours is {best.objective:.6f}: {best.message}.")
     plot_convergence({name: result.trace for name, result in runs.items()}, plot)
     out.print(f"convergence plot: {plot}")
     if as_json:
-        tables = [dict(zip(NAMES, row, strict=True)) for row in cells]
-        print_report([Row("runs", tables), Row("plot", plot)], as_json=True)
+        print_report([Row("runs", [entry._asdict() for entry in entries]), Row("plot", plot)], as_json=True)
 
 
 def _runs(risk: LinearRisk, reg: L2, out: Console) -> dict[str, Result]:
@@ -78,10 +90,19 @@ def _runs(risk: LinearRisk, reg: L2, out: Console) -> dict[str, Result]:
     return runs
 
 
-def _cells(result: Result, data: Data) -> tuple[str, ...]:
-    gap = f"{100 * result.gap / result.objective:.3f} %"
-    numbers = (str(result.n_steps), f"{result.trace[-1].seconds:.2f}", f"{result.objective:.6f}")
-    return (*numbers, f"{result.lower_bound:.6f}", gap, _accuracy(result.w, data))
+def _entry(name: str, result: Result, data: Data) -> Entry:
+    seconds, accuracy = result.trace[-1].seconds, _accuracy(result.w, data)
+    status = result.status.name.lower()
+    return Entry(name, result.n_steps, seconds, result.objective, result.lower_bound, result.gap, status, accuracy)
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    """A line of the table."""
+    bound, gap = "-", entry.status
+    if entry.lower_bound is not None and entry.gap is not None:
+        bound, gap = f"{entry.lower_bound:.6f}", f"{100 * entry.gap / entry.objective:.3f} %"
+    numbers = (str(entry.steps), f"{entry.seconds:.2f}", f"{entry.objective:.6f}")
+    return (entry.solver, *numbers, bound, gap, f"{entry.accuracy:.4f}")
 
 
 def _digits() -> Data:
@@ -90,11 +111,11 @@ def _digits() -> Data:
     return Data(X, y, X_test, y_test)
 
 
-def _accuracy(w: FloatArray, data: Data) -> str:
-    return f"{np.mean(np.where(data.X_test @ w > 0.0, 1.0, -1.0) == data.y_test):.4f}"
+def _accuracy(w: FloatArray, data: Data) -> float:
+    return float(np.mean(np.where(data.X_test @ w > 0.0, 1.0, -1.0) == data.y_test))
 
 
-def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[str, ...]:
+def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> Entry:
     """The same problem by LIBLINEAR, with scikit-learn's default number of iterations."""
     svc = LinearSVC(loss="hinge", C=1.0 / (LAM * data.X.shape[0]), fit_intercept=False, random_state=0)
     began = time.perf_counter()
@@ -105,4 +126,4 @@ def _liblinear(risk: LinearRisk, reg: L2, data: Data) -> tuple[str, ...]:
     w = svc.coef_.ravel()
     verdict = "not converged" if caught else "unknown"
     objective = reg.value(w) + risk.value(w)
-    return "LIBLINEAR", str(svc.n_iter_), f"{seconds:.2f}", f"{objective:.6f}", "-", verdict, _accuracy(w, data)
+    return Entry("LIBLINEAR", int(svc.n_iter_), seconds, objective, None, None, verdict, _accuracy(w, data))

@@ -182,9 +182,10 @@ def _print(path: LambdaPath, chooser: Any, given: Given) -> None:
     if "output" in given:
         rows.append(Row("model", str(given["output"])))
     if "quiet" not in given and "json" not in given:
-        typer.echo(_table(rows[0].value) + "\n")
+        typer.echo(_table(rows[0].value) + ("\n" if rows[1:] else ""))
     as_json = "json" in given
-    print_report(rows if as_json else rows[1:], as_json=as_json, quiet="quiet" in given and not as_json)
+    if as_json or rows[1:]:
+        print_report(rows if as_json else rows[1:], as_json=as_json, quiet="quiet" in given and not as_json)
 
 
 def _error(chooser: Any, at: int) -> float:

@@ -127,7 +127,7 @@ def _ending(result: Result) -> str:
     if result.status is not Status.STOPPED:
         return in_options(result.message)
     if result.interrupted or not result.detail:
-        return "stopped: the best solution so far is kept; continue from it with --start, or from --checkpoint"
+        return "stopped: the best solution so far is kept; continue with --resume CHECKPOINT, or with --start MODEL"
     return f"stopped early: {result.detail}"
 
 

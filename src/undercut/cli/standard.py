@@ -16,6 +16,7 @@ import typer
 from undercut.display import LOGGER, shown
 
 STANDARD = Path("-")
+INPUT_NAME = "standard input"
 PRINTED = "printed"  # an attribute of lines that standard output has shown already
 LINE = "%(asctime)s  %(message)s"
 
@@ -27,7 +28,7 @@ def input_file(path: Path) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "standard input")
+        copy = Path(folder, INPUT_NAME)
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield copy
@@ -87,7 +88,7 @@ def _written(path: Path) -> logging.Handler:
     try:
         handler = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
-        raise OSError(f"cannot write the log to {path}: {error}") from error
+        raise OSError(f"cannot write the log to {path}: {error.strerror}") from error
     handler.setFormatter(logging.Formatter(LINE))
     return handler
 

@@ -65,9 +65,9 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
     if given["output"] == STANDARD:
         write_model(model, STANDARD)
     if signals.number is not None:
-        stopped = f"what was learned from {model.n_samples_seen_} samples is in {given['output']}"
-        return model, [Row("stopped", True, stopped), *stream.rows()], EXIT_CODE + signals.number
-    return model, stream.rows(), 0
+        kept = f"stopped: what was learned from {model.n_samples_seen_} samples is in {given['output']}"
+        return model, stream.rows("stopped", kept), EXIT_CODE + signals.number
+    return model, stream.rows("done", "done: the file was read to its end"), 0
 
 
 class _Stream:
@@ -159,12 +159,17 @@ class _Stream:
         if self.given["output"] != STANDARD:  # which takes one model, the last
             write_model(self.model, self.given["output"])
 
-    def rows(self) -> list[Row]:
-        """The report."""
+    def rows(self, status: str, ending: str) -> list[Row]:
+        """The report; a stream has no certificate."""
+        seconds = time.perf_counter() - self._began
         return [
+            *(Row(label, None) for label in ("objective", "lower bound", "gap")),
             Row("samples seen", self.model.n_samples_seen_),
             Row("features", self.model.n_features_in_),
             Row("progressive loss", self.mean_loss),
+            Row("steps", int(self.model.n_samples_seen_ - self.seen_before)),
+            Row("seconds", seconds, f"{seconds:.2f}"),
+            Row("status", status, ending),
             Row("model", str(self.given["output"])),
         ]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from undercut.cli.given import Given
 from undercut.cli.options import TABLES
-from undercut.cli.standard import note
+from undercut.cli.standard import INPUT_NAME, note
 from undercut.errors import DataError, ParameterError
 from undercut.io import load_model
 from undercut.io.frames import read_frame, typed_frame
@@ -19,6 +19,16 @@ from undercut.io.svmlight import SvmlightData
 from undercut.io.tables import TableColumns, TableData, check_present, load_table
 
 ENDINGS = ".csv, .tsv or .parquet"
+PARQUET = b"PAR1"  # how such a file begins
+
+
+def as_table(path: Path) -> Path:
+    """A file whose content must be a table; standard input gets the ending that says so."""
+    if path.name != INPUT_NAME:
+        return path
+    with open(path, "rb") as file:
+        ending = ".parquet" if file.read(4) == PARQUET else ".csv"
+    return path.rename(path.with_suffix(ending))
 
 
 def training_table(path: Path, given: Given) -> tuple[SvmlightData, TableColumns]:

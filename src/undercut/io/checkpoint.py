@@ -68,8 +68,9 @@ def read_checkpoint(path: str | Path) -> Content:
 
 def read_header(path: str | Path) -> dict[str, Any]:
     """The header alone, whose checksum is not tested."""
+    kept = _metadata(path)
     try:
-        header: dict[str, Any] = json.loads(_metadata(path)["header"])
+        header: dict[str, Any] = json.loads(kept["header"])
     except DAMAGE as error:
         raise _damaged(path, error) from error
     return header
@@ -82,6 +83,8 @@ def _metadata(path: str | Path) -> dict[str, str]:
     try:
         with safe_open(str(path), framework="numpy") as file:
             kept = dict(file.metadata() or {})
+        if "checkpoint" not in kept:
+            raise ValueError("it is a file of another kind, such as a model")
         wrote = int(kept["checkpoint"]), kept["undercut"]
     except DAMAGE as error:
         raise _damaged(path, error) from error
