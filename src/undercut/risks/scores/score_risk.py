@@ -39,7 +39,7 @@ class ScoreRisk(LineRisk):
 
     def scores(self, w: FloatArray) -> FloatArray:
         """``X w``, in an array of its own; without a pass over X where w is zero, as most runs start."""
-        return self.design.matvec(w) if w.any() else np.zeros(self.design.shape[0])
+        return self.design.matvec(w) if np.any(w) else np.zeros(self.design.shape[0])
 
     def intercept(self, w: FloatArray) -> float:
         """The intercept that belongs to w; 0 where the risk has none."""
