@@ -363,7 +363,7 @@ class TestModelFiles:
     def test_labels_that_json_cannot_say_are_refused(self, tmp_path, data):
         X, y = data
         model = SequenceLabeler(lam=1.0).fit(X, [[Fraction(len(label), 7) for label in part] for part in y])
-        with pytest.raises(ModelFileError, match="`classes_.0` cannot be saved: a Fraction"):
+        with pytest.raises(ModelFileError, match=r"`classes_\.0` cannot be saved: a Fraction"):
             save_model(model, tmp_path / "model.uc")
 
     @pytest.mark.parametrize(
