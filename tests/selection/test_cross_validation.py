@@ -321,3 +321,14 @@ CHECKED = [
 @parametrize_with_checks(CHECKED)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_a_grid_that_was_found_goes_on_beyond_its_end_where_asked(rng):
+    X = rng.standard_normal((80, 3))
+    y = X @ [1.0, 2.0, 3.0]  # the weaker the penalty, the better
+    found = LinearRegressorCV(cv=2).fit(X, y)
+    assert found.lam_ == found.lams_[-1]
+    with pytest.warns(SelectionWarning, match="a smaller one may be better"):
+        longer = LinearRegressorCV(cv=2, extend=True).fit(X, y)
+    assert longer.lam_ < found.lam_
+    np.testing.assert_allclose(longer.lams_[: found.lams_.size], found.lams_)

@@ -85,7 +85,7 @@ class CrossValidated(CertifiedEstimator):
     rule : "best" or "one_standard_error"
         The lambda with the highest mean score; or the strongest one whose mean is within one standard error of that.
     extend : bool
-        Whether to go on beyond a given grid whose best lambda is its end; without it there is a warning.
+        Whether to go on beyond a grid whose best lambda is its end; without it a given grid leads to a warning.
     max_seconds : limit for each lambda of a fold
     n_jobs : int or None
         Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
@@ -150,7 +150,7 @@ class CrossValidated(CertifiedEstimator):
         lams = self._found_grid(given, search) if grid is None else grid
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
         scores = cross_validate(folds, lams, search)
-        if grid is not None:
+        if grid is not None or self.extend:
             scores = self._beyond_ends(folds, scores, search, given)
         _warn_unfinished(scores)
         self._report(scores)
