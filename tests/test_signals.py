@@ -66,11 +66,14 @@ def test_classes_at_once_all_end_after_a_signal():
 
 @needs_fork
 def test_a_second_signal_aborts(tmp_path):
-    ready = tmp_path / "ready"
+    ready, heard = tmp_path / "ready", tmp_path / "heard"
 
     def slow(w):
         ready.touch()
-        time.sleep(30.0)
+        for _ in range(3000):
+            if requested():
+                heard.touch()
+            time.sleep(0.01)
         return 0.0, w
 
     def work():
@@ -81,12 +84,11 @@ def test_a_second_signal_aborts(tmp_path):
 
     child = forked(work)
     began = time.monotonic()
-    while not ready.exists():
-        time.sleep(1e-3)
-    os.kill(child, signal.SIGINT)
-    time.sleep(0.05)
-    assert os.waitpid(child, os.WNOHANG) == (0, 0), "the first signal waits for the step"
-    os.kill(child, signal.SIGINT)
+    for file in (ready, heard):
+        while not file.exists():
+            time.sleep(1e-3)
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "the first signal waits for the step"
+        os.kill(child, signal.SIGINT)
     assert exit_code(child) == 77
     assert time.monotonic() - began < 25.0
 
