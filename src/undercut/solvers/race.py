@@ -18,13 +18,14 @@ import math
 import time
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast, final
+from typing import Any, cast, final
 
 from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, Solver, State
-from undercut.errors import NonfiniteError, require
-from undercut.trace import Certificate, Progress, Status
+from undercut.errors import NonfiniteError
+from undercut.solvers.team import Team
+from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 FIRST_STEPS, FIRST_SECONDS = 10, 0.02  # the first turn lasts at least that long
@@ -76,7 +77,7 @@ class RaceState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Race(Solver[RaceState, Risk, Regularizer]):
+class Race(Team[RaceState]):
     """The best of several certified solvers, found while they run.
 
     >>> import numpy as np
@@ -89,22 +90,7 @@ class Race(Solver[RaceState, Risk, Regularizer]):
     (array([ 0.5, -1. ]), {'LineSearchBundle'})
     """
 
-    may_stall: ClassVar[bool] = False  # the candidates are watched one by one
-
-    candidates: tuple[Solver[Any, Any, Any], ...]
     deterministic: bool = False
-
-    def __post_init__(self) -> None:
-        require(len(self.candidates) >= 1, "`candidates` must name at least one solver", self.candidates)
-
-    @override
-    def check(self, risk: Risk, reg: Regularizer) -> None:
-        for solver in self.candidates:
-            solver.check(risk, reg)
-
-    @override
-    def certificate(self, risk: Risk) -> Certificate:
-        return self.candidates[0].certificate(risk)
 
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RaceState:

@@ -8,13 +8,14 @@ All start from the best point found so far, and the bounds of all hold:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import Regularizer, Risk, Solver, State
+from undercut.contracts import Regularizer, Risk, State
 from undercut.errors import NonfiniteError, require
-from undercut.trace import Certificate, Progress, Status
+from undercut.solvers.team import Team
+from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 CLOSER = 0.5  # share of the gap that must be left for a step to count
@@ -33,7 +34,7 @@ class RelayState:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Relay(Solver[RelayState, Risk, Regularizer]):
+class Relay(Team[RelayState]):
     """One certified solver after the other, each until it stalls.
 
     >>> import numpy as np
@@ -45,23 +46,11 @@ class Relay(Solver[RelayState, Risk, Regularizer]):
     (array([ 1., -1.]), {'InteriorPoint'})
     """
 
-    may_stall: ClassVar[bool] = False  # the solvers are watched one by one
-
-    candidates: tuple[Solver[Any, Any, Any], ...]
     patience: int = 60  # steps within which the gap must be halved; the last solver has no limit
 
     def __post_init__(self) -> None:
-        require(len(self.candidates) >= 1, "`candidates` must name at least one solver", self.candidates)
+        super().__post_init__()
         require(self.patience >= 1, "`patience` must be at least 1", self.patience)
-
-    @override
-    def check(self, risk: Risk, reg: Regularizer) -> None:
-        for solver in self.candidates:
-            solver.check(risk, reg)
-
-    @override
-    def certificate(self, risk: Risk) -> Certificate:
-        return self.candidates[0].certificate(risk)
 
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RelayState:
