@@ -106,3 +106,16 @@ def test_a_path_without_a_choice_is_its_table_alone(undercut, file):
     _, out, _ = undercut("path", file, "--lambdas", "1,0.1")
     assert len(out.rstrip("\n").splitlines()) == 3
     assert not out.endswith("\n\n")
+
+
+def test_a_configuration_holds_the_file_and_the_options_of_a_path(undercut, file, tmp_path):
+    config = tmp_path / "path.toml"
+    config.write_text(f'file = "{file}"\ncv = 2\nlambdas = "1,0.1,0.01"\nextend = true\njson = true\n')
+    _, typed, _ = undercut("path", file, "--cv", 2, "--lambdas", "1,0.1,0.01", "--extend", "--json")
+    code, out, _ = undercut("path", "--config", config)
+    assert code == 0
+    assert json.loads(out)["lambda"] == json.loads(typed)["lambda"]
+    config.write_text("lambdsa = 1")
+    code, _, err = undercut("path", "--config", config, file)
+    assert code == 2
+    assert "lambdsa is not an option of path; did you mean lambdas?" in err

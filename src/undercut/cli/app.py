@@ -22,6 +22,7 @@ import typer
 from undercut import __version__
 from undercut.cli.config import with_config
 from undercut.cli.given import Given
+from undercut.cli.options import OPTIONS, path_options
 from undercut.cli.signature import path_signature, train_signature
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
@@ -56,7 +57,7 @@ def undercut(
 
 def train(file: Path | None = None, **typed: Any) -> None:
     """Train a model on FILE and save it with its certificate."""
-    source, options = with_config(file, typed)
+    source, options = with_config(file, typed, "train", OPTIONS)
     given = Given.read(options)
     given.check()
     from undercut.cli.train import run
@@ -68,13 +69,14 @@ train.__signature__ = train_signature()
 app.command()(train)
 
 
-def path(file: Path, **typed: Any) -> None:
+def path(file: Path | None = None, **typed: Any) -> None:
     """Fit FILE for many lambdas, each certified, and choose one of them by cross-validation."""
-    given = Given.read(typed)
+    source, options = with_config(file, typed, "path", path_options())
+    given = Given.read(options)
     given.check()
     from undercut.cli.path import run
 
-    raise typer.Exit(run(file, given))
+    raise typer.Exit(run(source, given))
 
 
 path.__signature__ = path_signature()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS, named
+from undercut.cli.options import named
 from undercut.errors import DataError, ParameterError, nearest
 
 FILE = "file"  # the data, which are no option
 
 
-def with_config(file: Path | None, typed: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """The data and the options as typed, completed by those of the configuration."""
+def with_config(
+    file: Path | None, typed: dict[str, Any], command: str, options: Sequence[Option]
+) -> tuple[Path, dict[str, Any]]:
+    """The data and the options of a command as typed, completed by those of the configuration."""
     path = typed.get("config")
-    configured = {} if path is None else _read(path)
+    configured = {} if path is None else _read(path, command, options)
     file = file or configured.pop(FILE, None)
     if file is None:
         raise ParameterError("FILE is missing: name the training data, or set file in --config")
@@ -24,19 +27,19 @@ def with_config(file: Path | None, typed: dict[str, Any]) -> tuple[Path, dict[st
     return Path(file), {name: value for name, value in configured.items() if name not in hidden} | given
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, command: str, options: Sequence[Option]) -> dict[str, Any]:
     import tomllib  # here: most runs have no configuration
 
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} must be a TOML file; got {error}") from error
-    keys = {option.key(): option for option in OPTIONS}
+    keys = {option.key(): option for option in options}
     values = {FILE: content.pop(FILE)} if FILE in content else {}
     for key, value in content.items():
         option = keys.get(key.replace("_", "-"), keys.get(key))
         if option is None:
-            raise ParameterError(f"{path}: {key} is not an option of train{nearest(key, keys)}")
+            raise ParameterError(f"{path}: {key} is not an option of {command}{nearest(key, keys)}")
         values[option.name] = _typed(option, value, path)
     return values
 

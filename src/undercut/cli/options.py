@@ -153,7 +153,7 @@ SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
     "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
     "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
-    "output", "json", "quiet", "log_file",
+    "output", "json", "quiet", "log_file", "config",
 )  # fmt: skip
 
 

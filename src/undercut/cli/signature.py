@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated
@@ -25,14 +25,17 @@ File = Annotated[Path | None, FILE]
 
 def train_signature() -> Signature:
     """``file`` and a keyword for every option; ``None`` is the value of one that was not typed."""
-    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=File)
-    return Signature([file, *map(_parameter, OPTIONS)])
+    return _signature(OPTIONS)
 
 
 def path_signature() -> Signature:
-    """The same for ``undercut path``, which needs its file."""
-    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[Path, FILE])
-    return Signature([file, *map(_parameter, path_options())])
+    """The same for ``undercut path``."""
+    return _signature(path_options())
+
+
+def _signature(options: Iterable[Option]) -> Signature:
+    file = Parameter("file", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=File)
+    return Signature([file, *map(_parameter, options)])
 
 
 def _parameter(option: Option) -> Parameter:
