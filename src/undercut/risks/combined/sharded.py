@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from undercut.contracts import BatchedRisk, Cut, Risk
+from undercut.contracts import BatchedRisk, Cut, Risk, RowDesign
 from undercut.errors import CapabilityError, DataError, require
 from undercut.risks.checks import normalized_weights
-from undercut.types import FloatArray
+from undercut.risks.scores.linear import LinearRisk
+from undercut.types import Array, FloatArray
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 class ShardedRisk(Risk):
     """``R(w) = sum_k weight_k R_k(w)`` with weights that sum to one; shards without weight are left out.
 
-    All calls to the shards go through ``map``: a subclass may send them to other processes or machines.
+    All calls to the shards go through ``map``, ``keep`` and ``mean``: a subclass may send them to other machines.
 
     >>> from undercut import FunctionRisk
     >>> shards = [FunctionRisk(lambda w, at=at: (abs(w[0] - at), np.sign(w - at)), n_params=1) for at in (0.0, 1.0)]
@@ -40,25 +41,35 @@ class ShardedRisk(Risk):
         self.lower_bound = float(self.weights @ np.array([shard.lower_bound for shard in self.shards]))
 
     @classmethod
-    def of(cls, risk: BatchedRisk, n_shards: int) -> ShardedRisk:
+    def of(cls, risk: Risk, n_shards: int) -> ShardedRisk:
         """Every n-th sample of a mean over samples in one shard.
 
         >>> from undercut import Hinge, LinearRisk
         >>> len(ShardedRisk.of(LinearRisk(np.eye(4), np.array([1, 1, -1, -1]), Hinge()), 2).shards)
         2
         """
+        if isinstance(risk, LinearRisk) and risk.fit_intercept and isinstance(risk.design, RowDesign):
+            return SharedIntercept.of(risk, n_shards)
         if not isinstance(risk, BatchedRisk):
             raise CapabilityError(
                 f"shards need a BatchedRisk, a mean over samples, and this {type(risk).__name__} is not one (a free "
-                "intercept depends on all samples): use fit_intercept=False, and append a constant feature to X"
+                "intercept is shared only by the shards of a LinearRisk with X in memory): use fit_intercept=False, "
+                "and append a constant feature to X"
             )
-        require(1 <= n_shards <= risk.n_samples, f"`n_shards` must be between 1 and {risk.n_samples}", n_shards)
-        rows = [np.arange(at, risk.n_samples, n_shards) for at in range(n_shards)]
+        rows = _dealt(risk.n_samples, n_shards)
         return cls([risk.batch(each) for each in rows], [each.size for each in rows])
 
     def map(self, function: Callable[..., T], *items: Iterable[Any]) -> list[T]:
         """``function(shard, item, ...)`` for every shard and its items."""
         return [function(*each) for each in zip(self.shards, *items, strict=True)]
+
+    def keep(self, function: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
+        """The same, where the shards are: handles of the results, which may be items of the next call."""
+        return self.map(function, *items)
+
+    def mean(self, function: Callable[..., FloatArray], *items: Iterable[Any]) -> FloatArray:
+        """``sum_k weight_k function(shard_k, item_k, ...)``, added where the shards are."""
+        return np.asarray(self.weights @ np.stack(self.map(function, *items)))
 
     def value(self, w: FloatArray) -> float:
         return float(self.weights @ np.array(self.map(lambda shard: shard.value(w))))
@@ -68,3 +79,37 @@ class ShardedRisk(Risk):
         a = sum(weight * cut.a for weight, cut in zip(self.weights, cuts, strict=True))
         b, value = (float(self.weights @ np.array([getattr(cut, name) for cut in cuts])) for name in ("b", "value"))
         return Cut(np.asarray(a), b, value)
+
+
+class SharedIntercept(ShardedRisk):
+    """``R(w) = min_b sum_k weight_k R_k(w, b)``: shards of a linear risk that share its free intercept.
+
+    The shards are risks without an intercept; ``risks.scores.bias`` says how one asks them about theirs.
+    """
+
+    def __init__(self, whole: LinearRisk, shards: Sequence[LinearRisk], weights: Any) -> None:
+        super().__init__(shards, weights)
+        self.whole = whole
+
+    @classmethod
+    def of(cls, risk: Risk, n_shards: int) -> SharedIntercept:
+        """Every n-th sample in one shard."""
+        assert isinstance(risk, LinearRisk)
+        rows = _dealt(risk.n_samples, n_shards)
+        return cls(risk, [risk.part(each) for each in rows], [each.size for each in rows])
+
+    def value(self, w: FloatArray) -> float:
+        return self.whole.value(w)
+
+    def cut(self, w: FloatArray) -> Cut:
+        return self.whole.cut(w)
+
+    def intercept(self, w: FloatArray) -> float:
+        """The best intercept of all samples."""
+        return self.whole.intercept(w)
+
+
+def _dealt(n_samples: int, n_shards: int) -> list[Array]:
+    """The rows of each shard."""
+    require(1 <= n_shards <= n_samples, f"`n_shards` must be between 1 and {n_samples}", n_shards)
+    return [np.arange(at, n_samples, n_shards) for at in range(n_shards)]
