@@ -152,6 +152,11 @@ class ClusterParts(Parts):
         sources = [_Made(self, k, function, shared) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
+    @override
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> ClusterParts:
+        sources = [_Crossed(self, k, function) for k in range(len(self))]
+        return ClusterParts(self.cluster, sources, self.names)
+
     def submit(self, k: int, function: Callable[..., Any], *given: Any) -> Any:
         """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
         traffic = self.cluster.traffic
@@ -292,6 +297,22 @@ class _Made(_Source):
         return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
 
 
+@dataclass
+class _Crossed(_Source):
+    parent: ClusterParts
+    k: int
+    function: Callable[..., Any]
+
+    @override
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        parent = self.parent
+        for k, future in enumerate(parent.futures):
+            if future.status in ("cancelled", "lost"):
+                parent.futures[k] = parent._sources[k].start(client, parent.names[k], worker)
+        given = parent.futures, self.k, self.function
+        return client.submit(_crossed, *given, pure=False, workers=[worker], allow_other_workers=True)
+
+
 def row_blocks(collection: Any) -> list[Any]:
     """The delayed blocks of rows of a Dask array or dataframe; an array in several blocks of columns is refused."""
     blocks = collection.to_delayed()
@@ -331,6 +352,10 @@ def _held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held
 
 def _made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> Held:
     return _held(function, (part.value, *shared), part.name)
+
+
+def _crossed(parts: list[Held], k: int, function: Callable[..., Any]) -> Held:
+    return _held(function, ([part.value for part in parts], k), parts[k].name)
 
 
 def _single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:

@@ -52,6 +52,10 @@ class Parts(ABC):
     def made(self, function: Callable[..., Any], *shared: Any) -> Parts:
         """New parts ``function(part, *shared)``, made and kept next to these."""
 
+    @abstractmethod
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> Parts:
+        """New parts ``function(all parts, k)``, each made next to part k: the parts are exchanged for it once."""
+
 
 class LocalParts(Parts):
     """Parts in this process.
@@ -88,6 +92,10 @@ class LocalParts(Parts):
     @override
     def made(self, function: Callable[..., Any], *shared: Any) -> LocalParts:
         return LocalParts(self.each(function, *shared), self.names)
+
+    @override
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> LocalParts:
+        return LocalParts([function(self.values, k) for k in range(len(self))], self.names)
 
 
 def numbered(n: int) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from undercut.contracts import BatchedRisk, Cut, Risk, RowDesign
 from undercut.errors import CapabilityError, DataError, require
+from undercut.maps.parts import LocalParts, Parts
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.linear import LinearRisk
 from undercut.types import Array, FloatArray
@@ -19,7 +20,7 @@ T = TypeVar("T")
 class ShardedRisk(Risk):
     """``R(w) = sum_k weight_k R_k(w)`` with weights that sum to one; shards without weight are left out.
 
-    All calls to the shards go through ``map``, ``keep`` and ``mean``: a subclass may send them to other machines.
+    All calls to the shards go through ``map``: a subclass may send them to other processes or machines.
 
     >>> from undercut import FunctionRisk
     >>> shards = [FunctionRisk(lambda w, at=at: (abs(w[0] - at), np.sign(w - at)), n_params=1) for at in (0.0, 1.0)]
@@ -36,6 +37,7 @@ class ShardedRisk(Risk):
         weights = normalized_weights(weights, len(shards))
         self.shards = [shard for shard, weight in zip(shards, weights, strict=True) if weight > 0.0]
         self.weights = weights[weights > 0.0]
+        self.parts: Parts = LocalParts(self.shards)
         self.n_params = self.shards[0].n_params
         self.is_convex = all(shard.is_convex for shard in self.shards)
         self.lower_bound = float(self.weights @ np.array([shard.lower_bound for shard in self.shards]))
@@ -62,14 +64,6 @@ class ShardedRisk(Risk):
     def map(self, function: Callable[..., T], *items: Iterable[Any]) -> list[T]:
         """``function(shard, item, ...)`` for every shard and its items."""
         return [function(*each) for each in zip(self.shards, *items, strict=True)]
-
-    def keep(self, function: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
-        """The same, where the shards are: handles of the results, which may be items of the next call."""
-        return self.map(function, *items)
-
-    def mean(self, function: Callable[..., FloatArray], *items: Iterable[Any]) -> FloatArray:
-        """``sum_k weight_k function(shard_k, item_k, ...)``, added where the shards are."""
-        return np.asarray(self.weights @ np.stack(self.map(function, *items)))
 
     def value(self, w: FloatArray) -> float:
         return float(self.weights @ np.array(self.map(lambda shard: shard.value(w))))

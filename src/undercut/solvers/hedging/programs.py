@@ -55,6 +55,11 @@ class Scenario:
     price: float = 0.0  # |reg'(w) + mu_k|^2
     spent: int = 0  # evaluations of the shard's risk
 
+    @classmethod
+    def at(cls, z: FloatArray) -> Scenario:
+        """A scenario that knows only its point."""
+        return cls(z, z, np.zeros_like(z))
+
 
 @dataclass(frozen=True)
 class Programs:
@@ -69,10 +74,6 @@ class Programs:
     def n_free(self) -> int:
         """How many parameters have no penalty."""
         return int(self.weight > 0.0)
-
-    def begin(self, shard: Risk, start: FloatArray) -> Scenario:
-        """At the same point as all others, with prices of zero."""
-        return Scenario(start, start, np.zeros_like(start))
 
     def advance(self, shard: Risk, scenario: Scenario, order: Order) -> Scenario:
         """Solve the program, and move z."""
@@ -91,7 +92,7 @@ class Programs:
             result.n_evaluations,
         )
 
-    def report(self, shard: Risk, scenario: Scenario) -> FloatArray:
+    def report(self, scenario: Scenario) -> FloatArray:
         """z, |x - w|^2, the size of the price and the evaluations, to be averaged."""
         return np.append(scenario.z, [scenario.dissent, scenario.price, scenario.spent])
 
@@ -108,7 +109,7 @@ class Programs:
         low, high = slope_range(shard)
         return self.weight * order.c * float(scenario.z[-1] - order.center[-1]), -high, -low
 
-    def copy(self, shard: Risk, scenario: Scenario) -> FloatArray:
+    def copy(self, shard: Risk, scenario: Scenario, order: Order, item: None) -> FloatArray:
         """x."""
         return scenario.copy
 

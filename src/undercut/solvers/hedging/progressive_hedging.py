@@ -66,15 +66,15 @@ class ProgressiveHedging(ScenarioHedging):
 
     @override
     def step(self, risk: ShardedRisk, reg: Regularizer, state: ScenarioState) -> ScenarioState:
-        last, programs, n = state.progress, self.programs(risk, reg), len(state.scenarios)
+        last, programs, n = state.progress, self.programs(risk, reg), risk.weights.size
         c = 0.0 if n == 1 else state.c
 
         # 1. Solve every shard's program, no more accurately than the gap deserves, and move its point z.
         order = Order(state.center, c, self.tolerance(state), state.scale / state.c)
-        scenarios = risk.keep(programs.advance, state.scenarios, [order] * n)
+        scenarios, means = state.scenarios.advanced(programs, order)
 
         # 2. The mean of the points is the next w; the prices are their distances from it.
-        *center, dissent, price, spent = risk.mean(programs.report, scenarios)
+        *center, dissent, price, spent = means
         moved = replace(
             state,
             center=np.array(center),

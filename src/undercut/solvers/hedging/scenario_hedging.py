@@ -14,7 +14,8 @@ from undercut.errors import CapabilityError, NonfiniteError
 from undercut.risks.combined.sharded import ShardedRisk, SharedIntercept
 from undercut.solvers.bounds import least, tighter
 from undercut.solvers.hedging.consensus import Residuals
-from undercut.solvers.hedging.programs import Order, Programs, feasible_prices
+from undercut.solvers.hedging.programs import Order, Programs, Scenario, feasible_prices
+from undercut.solvers.hedging.stores import Store, stored
 from undercut.solvers.schedule import has_gained, stalled
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
@@ -30,7 +31,7 @@ class ScenarioState:
     c: float  # of the next programs
     scale: float  # of the last ones: mu_k = scale (z_k - w)
     center: FloatArray  # w, followed by b where shards share an intercept
-    scenarios: list[Any]  # one per shard, where the shard is
+    scenarios: Store
     tol: float  # gap of the last programs
     residuals: Residuals | None = None
     certified: int = 0  # the last step with a bound
@@ -38,8 +39,8 @@ class ScenarioState:
 
     @property
     def dual(self) -> FloatArray:
-        """The prices mu_k, one row per shard, of scenarios in this process."""
-        return np.stack([self.scale * (scenario.z - self.center) for scenario in self.scenarios])
+        """The prices mu_k, one row per shard."""
+        return self.scale * (np.stack(self.scenarios.each(_point, Order(self.center, 0.0, 0.0))) - self.center)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
         n = risk.weights.size
         c = self.c or reg.strong_convexity * max(3.0, math.sqrt(n))
         start = np.append(w0, risk.intercept(w0) if w0.any() else 0.0) if isinstance(risk, SharedIntercept) else w0
-        scenarios = risk.keep(self.programs(risk, reg).begin, [start] * n)
+        scenarios = stored(risk, start)
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         return ScenarioState(w0, progress, c, c, start, scenarios, 0.1 * abs(objective))
 
@@ -104,7 +105,7 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
         programs, d = self.programs(risk, reg), risk.n_params
         mean = state.center[:d]
         if not math.isfinite(reg.value(mean)):  # over-relaxation may leave the domain, a mean of copies does not
-            mean = risk.mean(programs.copy, state.scenarios)[:d]
+            mean = state.scenarios.mean(programs.copy, Order(state.center, 0.0, 0.0), [None] * risk.weights.size)[:d]
         if (candidate := reg.value(mean) + risk.value(mean)) < objective:
             objective, solution = candidate, mean
         proved, spent = self._proved(risk, programs, state)
@@ -116,14 +117,17 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
     def _proved(self, risk: ShardedRisk, programs: Programs, state: ScenarioState) -> tuple[float, float]:
         """The bound of the prices, and the evaluations that it took."""
         order = Order(state.center, state.scale, state.tol)
-        orders = [order] * len(state.scenarios)
-        betas = np.zeros(len(orders))
+        betas = np.zeros(risk.weights.size)
         if programs.n_free:
-            betas = feasible_prices(risk.map(programs.tie, state.scenarios, orders), risk.weights)
-        proved, spent = risk.mean(programs.bound, state.scenarios, orders, betas.tolist())
+            betas = feasible_prices(state.scenarios.each(programs.tie, order), risk.weights)
+        proved, spent = state.scenarios.mean(programs.bound, order, betas.tolist())
         return float(proved), float(spent)
 
 
 def counted(progress: Progress, spent: float) -> Progress:
     """With the evaluations of the programs: so many of the whole risk."""
     return replace(progress, n_evaluations=progress.n_evaluations + math.ceil(spent))
+
+
+def _point(shard: Risk, scenario: Scenario, order: Order) -> FloatArray:
+    return scenario.z
