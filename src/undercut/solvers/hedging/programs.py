@@ -97,11 +97,12 @@ class Programs:
         return np.append(scenario.z, [scenario.dissent, scenario.price, scenario.spent])
 
     def bound(self, shard: Risk, scenario: Scenario, order: Order, beta: float) -> FloatArray:
-        """``min_v reg(v) + R_k(v) + <mu_k, v>`` from below, the intercept at the price beta; and the evaluations."""
+        """``min_v reg(v) + R_k(v) + <mu_k, v>`` from below, the intercept at the price beta; the evaluations, and z."""
         d = shard.n_params
         mu = order.c * (scenario.z[:d] - order.center[:d])
         result = self._at_price(shard, mu, beta, scenario.copy[:d], order.tol)
-        return np.array([result.lower_bound if result.certificate == "global" else -math.inf, result.n_evaluations])
+        proved = result.lower_bound if result.certificate == "global" else -math.inf
+        return np.append([proved, float(result.n_evaluations)], scenario.z)
 
     def tie(self, shard: Risk, scenario: Scenario, order: Order) -> tuple[float, float, float]:
         """The price of the intercept, and the range in which it has a finite minimum."""

@@ -22,6 +22,7 @@ from undercut.types import FloatArray
 
 TIGHTEN = 0.9  # the programs' gap from step to step, so that the errors add up to a finite sum (Eq. 5)
 TIGHTEST = 1e-12  # relative to the objective
+BALANCED = 1e-10  # how far the points may be from their mean, relative to it: rounding
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,9 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
         betas = np.zeros(risk.weights.size)
         if programs.n_free:
             betas = feasible_prices(state.scenarios.each(programs.tie, order), risk.weights)
-        proved, spent = state.scenarios.mean(programs.bound, order, betas.tolist())
+        proved, spent, *center = state.scenarios.mean(programs.bound, order, betas.tolist())
+        if not np.allclose(center, state.center, rtol=BALANCED, atol=BALANCED * float(np.abs(state.center).max())):
+            proved = -math.inf  # a worker has answered with an earlier point: the prices do not sum to zero
         return float(proved), float(spent)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -18,7 +19,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Risk
 from undercut.errors import ClusterError
 from undercut.maps.parts import LocalParts, Parts, added
 from undercut.risks.combined.sharded import ShardedRisk
@@ -44,6 +44,11 @@ class Store(ABC):
     @abstractmethod
     def each(self, question: Callable[..., Any], order: Order) -> list[Any]:
         """``question(shard, scenario, order)`` of every scenario."""
+
+
+    @abstractmethod
+    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
+        """Advance one scenario after the other, each by the latest mean; the last mean, and the evaluations."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,37 @@ class StoreHere(Store):
     def each(self, question: Callable[..., Any], order: Order) -> list[Any]:
         return self.risk.map(lambda shard, one: question(shard, one, order), self.scenarios)
 
+    @override
+    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
+        scenarios, journey = list(self.scenarios), Journey(order, self.risk.weights)
+
+        def advance(shard: Any, now: Order, k: int) -> Scenario:
+            scenarios[k] = programs.advance(shard.risk, scenarios[k], now)
+            return scenarios[k]
+
+        self.risk.parts.streamed(advance, draws, journey.now, journey.take)
+        center = np.asarray(self.risk.weights @ np.stack([one.z for one in scenarios]))
+        return StoreHere(self.risk, scenarios), center, journey.spent
+
     def _averaged(self, answers: list[FloatArray]) -> FloatArray:
         return np.asarray(self.risk.weights @ np.stack(answers))
+
+
+class Journey:
+    """The mean of the points while scenarios move one by one."""
+
+    def __init__(self, order: Order, weights: FloatArray) -> None:
+        self.order, self.weights, self.spent = order, weights, 0.0
+
+    def now(self, k: int) -> tuple[Order, int]:
+        """What scenario k is told."""
+        return self.order, k
+
+    def take(self, k: int, moved: Scenario | None) -> None:
+        """Move the mean with scenario k, unless that was lost."""
+        if moved is not None:
+            self.order = self.order._replace(center=self.order.center + self.weights[k] * moved.move)
+            self.spent += float(self.weights[k]) * moved.spent
 
 
 class Held(NamedTuple):
@@ -91,7 +125,7 @@ class Held(NamedTuple):
         return self.now if step == self.step else self.last
 
 
-_held: WeakKeyDictionary[Risk, Held] = WeakKeyDictionary()  # on a worker, for the shards that it has
+_held: WeakKeyDictionary[Any, Held] = WeakKeyDictionary()  # on a worker, for the shards that it has
 
 
 @dataclass(frozen=True)
@@ -126,6 +160,15 @@ class StoreThere(Store):
                 return answers
             self._restore()
         raise _lost()
+
+    @override
+    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
+        journey = Journey(order, self.weights)
+        self._complete(lambda: self._total(_point))
+        self.parts.streamed(partial(_draw, self.run, self.step, programs), draws, journey.now, journey.take)
+        after = replace(self, center=journey.order.center)
+        center = after._complete(lambda: after._total(_settle))
+        return replace(after, center=center, step=self.step + 1), center, journey.spent
 
     def _total(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] = ()) -> Any:
         """The weighted sum of the answers, and the numbers of the scenarios that are lost."""
@@ -162,17 +205,17 @@ def _lost() -> ClusterError:
     )
 
 
-def _scenario(shard: Risk, run: str, step: int) -> Scenario | None:
+def _scenario(shard: Any, run: str, step: int) -> Scenario | None:
     held = _held.get(shard)
     return None if held is None else held.at(run, step)
 
 
-def _begin(shard: Risk, run: str, step: int, z: FloatArray) -> None:
+def _begin(shard: Any, run: str, step: int, z: FloatArray) -> None:
     _held[shard] = Held(run, step, Scenario.at(z), Scenario.at(z))
 
 
 def _advance(
-    shard: Risk, run: str, step: int, programs: Programs, order: Order, item: tuple[int, float]
+    shard: Any, run: str, step: int, programs: Programs, order: Order, item: tuple[int, float]
 ) -> tuple[Any, list[int]]:
     k, weight = item
     after = _scenario(shard, run, step + 1)
@@ -180,25 +223,44 @@ def _advance(
         before = _scenario(shard, run, step)
         if before is None:
             return 0.0, [k]
-        after = programs.advance(shard, before, order)
+        after = programs.advance(shard.risk, before, order)
         _held[shard] = Held(run, step + 1, after, before)
     return weight * programs.report(after), []
 
 
 def _ask(
-    shard: Risk, run: str, step: int, question: Question, order: Order, item: tuple[int, float, Any]
+    shard: Any, run: str, step: int, question: Question, order: Order, item: tuple[int, float, Any]
 ) -> tuple[Any, list[int]]:
     k, weight, given = item
     scenario = _scenario(shard, run, step)
-    return (0.0, [k]) if scenario is None else (weight * question(shard, scenario, order, given), [])
+    return (0.0, [k]) if scenario is None else (weight * question(shard.risk, scenario, order, given), [])
 
 
-def _tell(shard: Risk, run: str, step: int, question: Callable[..., Any], order: Order) -> Any:
+def _draw(run: str, step: int, programs: Programs, shard: Any, now: Order, k: int) -> Scenario | None:
+    before = _scenario(shard, run, step)
+    if before is None:
+        return None
+    after = programs.advance(shard.risk, before, now)
+    _held[shard] = Held(run, step, after, after)
+    return replace(after, z=after.z[:0], copy=after.copy[:0])  # only the move travels
+
+
+def _settle(shard: Any, run: str, step: int, item: tuple[int, float]) -> tuple[Any, list[int]]:
+    """The point, which counts as that of the next step."""
+    k, weight = item
+    scenario = _scenario(shard, run, step + 1) or _scenario(shard, run, step)
+    if scenario is None:
+        return 0.0, [k]
+    _held[shard] = Held(run, step + 1, scenario, scenario)
+    return weight * scenario.z, []
+
+
+def _tell(shard: Any, run: str, step: int, question: Callable[..., Any], order: Order) -> Any:
     scenario = _scenario(shard, run, step)
-    return None if scenario is None else question(shard, scenario, order)
+    return None if scenario is None else question(shard.risk, scenario, order)
 
 
-def _point(shard: Risk, run: str, step: int, item: tuple[int, float]) -> tuple[Any, list[int]]:
+def _point(shard: Any, run: str, step: int, item: tuple[int, float]) -> tuple[Any, list[int]]:
     k, weight = item
     scenario = _scenario(shard, run, step)
     return (0.0, [k]) if scenario is None else (weight * scenario.z, [])
