@@ -11,6 +11,7 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
+from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -28,6 +29,7 @@ from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
 
 __all__ = [
+    "AsynchronousHedging",
     "SOLVERS",
     "CachedCuttingPlane",
     "Checkpoint",

@@ -15,6 +15,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
+from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -63,6 +64,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     PairDescent,
     KernelHedging,
     ProgressiveHedging,
+    AsynchronousHedging,
     OptimisticProximal,
     Proximal,
     Adaptive,

@@ -75,11 +75,11 @@ class LinearRisk(Kinded, ScoreRisk):
         return other
 
     def part(self, rows: Array) -> LinearRisk:
-        """Some of the samples without the free intercept, their weights scaled so that parts add up to the whole."""
+        """Some of the samples, their weights scaled so that parts of equal size have the whole as their mean."""
         assert isinstance(self.design, RowDesign)
         part = LinearRisk.__new__(LinearRisk)
         weight = self.weight[rows] * (self.n_samples / len(rows))
-        part._set(self.design.take(rows), self.y[rows], self.loss, weight, False)
+        part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
         return part
 
     def _kinds(self) -> list[type]:

@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
-from undercut.risks.combined.sharded import ShardedRisk, SharedIntercept
+from undercut.risks.combined.sharded import ShardedRisk
+from undercut.risks.combined.sharded_free import FreeShardedRisk
 from undercut.solvers.bounds import least, tighter
 from undercut.solvers.hedging.consensus import Residuals
 from undercut.solvers.hedging.programs import Order, Programs, Scenario, feasible_prices
@@ -76,7 +77,7 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
             raise NonfiniteError(f"the value of the risk is {objective}")
         n = risk.weights.size
         c = self.c or reg.strong_convexity * max(3.0, math.sqrt(n))
-        start = np.append(w0, risk.intercept(w0) if w0.any() else 0.0) if isinstance(risk, SharedIntercept) else w0
+        start = np.append(w0, risk.intercept(w0) if w0.any() else 0.0) if isinstance(risk, FreeShardedRisk) else w0
         scenarios = stored(risk, start)
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         return ScenarioState(w0, progress, c, c, start, scenarios, 0.1 * abs(objective))
@@ -91,7 +92,7 @@ class ScenarioHedging(Solver[ScenarioState, ShardedRisk, Regularizer]):
 
     def programs(self, risk: ShardedRisk, reg: Regularizer) -> Programs:
         """How the scenarios of a run are moved."""
-        weight = self.intercept_weight if isinstance(risk, SharedIntercept) else 0.0
+        weight = self.intercept_weight if isinstance(risk, FreeShardedRisk) else 0.0
         return Programs(reg, self.inner, self.relaxation, weight)
 
     def tolerance(self, state: ScenarioState) -> float:
