@@ -29,8 +29,8 @@ from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
 
 __all__ = [
-    "AsynchronousHedging",
     "SOLVERS",
+    "AsynchronousHedging",
     "CachedCuttingPlane",
     "Checkpoint",
     "ClassicBundle",

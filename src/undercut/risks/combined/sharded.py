@@ -182,9 +182,6 @@ def _check_equal(parts: Parts, known: list[Facts]) -> None:
 def _kinds(known: list[Facts], is_convex: bool) -> list[type]:
     # Here, because they derive from the class above.
     from undercut.risks.combined.sharded_free import FreeShardedRisk, SmoothFreeShardedRisk
-        FreeShardedRisk,
-        SmoothFreeShardedRisk,
-    )  # they derive from this class
 
     if known[0].is_free:
         smooth = all(one.has_hessian and one.has_products for one in known)
