@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster, get_worker
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
-from undercut.errors import ClusterError, DataError, UndercutError, require
+from undercut.errors import ClusterError, DataError, require
 from undercut.maps.parts import Parts, naming, nbytes, numbered
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
@@ -51,7 +51,9 @@ class Cluster:
     What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
     """
 
-    def __init__(self, where: Client | str | int, *, security: Any = None, dashboard_address: str | None = None) -> None:
+    def __init__(
+        self, where: Client | str | int, *, security: Any = None, dashboard_address: str | None = None
+    ) -> None:
         self._local: LocalCluster | None = None
         self._owned = not isinstance(where, Client)
         self.traffic = Traffic()
@@ -66,6 +68,7 @@ class Cluster:
             )
             where = Client(self._local, security=security)
         self.client = where if isinstance(where, Client) else _connected(where, security)
+        self.address: str = self.client.scheduler.address
 
     def __enter__(self) -> Cluster:
         return self
@@ -102,7 +105,9 @@ class Cluster:
         named = names or [str(source) for source in given]
         return ClusterParts(self, [_Loaded(function, source) for source in given], named)
 
-    def collected(self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None) -> ClusterParts:
+    def collected(
+        self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
+    ) -> ClusterParts:
         """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
         blocks = list(zip(*map(row_blocks, collections), strict=True))
         return ClusterParts(self, [_Computed(make, some) for some in blocks], names or numbered(len(blocks)))
@@ -201,9 +206,7 @@ class ClusterParts(Parts):
         """Send again what was lost, or say that there is nobody to send it to."""
         client = self.cluster.client
         if client.status != "running":
-            raise ClusterError(
-                f"the scheduler at {client.scheduler.address if client.scheduler else 'unknown address'} does not answer"
-            ) from error
+            raise ClusterError(f"the scheduler at {self.cluster.address} does not answer: it is gone") from error
         workers = sorted(client.nthreads())
         if not workers:
             raise ClusterError("the cluster has no workers left") from error
