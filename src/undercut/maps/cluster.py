@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -128,6 +129,7 @@ class ClusterParts(Parts):
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
+        self._homes: dict[int, str] = {}  # the worker that has answered for a part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
         self.each(_nothing)  # errors of loading are raised here
 
@@ -166,12 +168,13 @@ class ClusterParts(Parts):
         """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
-        return self.cluster.client.submit(_single, self.futures[k], function, given, pure=False)
+        with self._at_home(k):
+            return self.cluster.client.submit(_single, self.futures[k], function, given, pure=False)
 
     @property
     @override
     def longest_delay(self) -> int:
-        return 2 * sum(self.cluster.client.nthreads().values())
+        return sum(self.cluster.client.nthreads().values())
 
     @override
     def streamed(
@@ -181,12 +184,13 @@ class ClusterParts(Parts):
         now: Callable[[int], tuple[Any, ...]],
         take: Callable[[int, Any], None],
     ) -> None:
-        waiting, asked, n_answers = list(reversed(draws)), {}, 0
-        delay = self.longest_delay
-        flying = as_completed()
+        waiting, asked, n_answers = list(reversed(draws)), dict[str, tuple[int, int]](), 0
+        delay, flying = self.longest_delay, as_completed()
 
         def ask() -> None:
-            while waiting and 2 * len(asked) < delay and n_answers - min((at for _, at in asked.values()), default=n_answers) < delay:
+            while waiting and len(asked) < delay:
+                if any(n_answers - left >= delay for _, left in asked.values()):
+                    return  # a slow answer is waited for
                 k = waiting.pop()
                 future = self.submit(k, function, *now(k))
                 asked[future.key] = k, n_answers
@@ -228,9 +232,11 @@ class ClusterParts(Parts):
         ask, merge = dask.delayed(_answers, pure=False), dask.delayed(_merged, pure=False)
         size = nbytes(shared)
         sent = dask.delayed(_kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
-        replies = [
-            ask([self.futures[k] for k in hand], hand, function, sent, [given[k] for k in hand], add) for hand in hands
-        ]
+        replies = []
+        for hand in hands:
+            with self._at_home(hand[0]):
+                futures, items = [self.futures[k] for k in hand], [given[k] for k in hand]
+                replies.append(ask(futures, hand, function, sent, items, add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
         got: list[_Reply] = client.gather(client.compute(replies, optimize_graph=False))
@@ -240,12 +246,19 @@ class ClusterParts(Parts):
         self._place([part for reply in got for part in reply.homes])
         return got
 
+    def _at_home(self, k: int) -> AbstractContextManager[Any]:
+        """Tasks for part k run where it has answered before, as long as that worker lives: what it keeps is there."""
+        if k not in self._homes:
+            return nullcontext()
+        return dask.annotate(workers=[self._homes[k]], allow_other_workers=True)
+
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""
         return self._hands or [[k] for k in range(len(self))]
 
     def _place(self, homes: list[tuple[int, str]]) -> None:
         """Parts on the same worker answer together from now on."""
+        self._homes.update(homes)
         if self._hands and all(len({home for k, home in homes if k in hand}) <= 1 for hand in self._hands):
             return
         self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
