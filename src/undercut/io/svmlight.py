@@ -143,6 +143,13 @@ def _chunks(reader: _Reader, chunk_rows: int, base: int, n_features: int | None)
             rows = reader.take(chunk_rows)
 
 
+def iter_rows(path: FilePath, *, first: int, dtype: DTypeLike, labelled: bool) -> Iterator[Rows]:
+    """Read a file in pieces of one block of text each, with indices as they are written, ``first`` or larger."""
+    with closing(_Reader(path, first, first, None, dtype, labelled)) as reader:
+        while rows := reader.take_block():
+            yield from rows
+
+
 def _width(rows: list[Rows], base: int) -> int:
     return max((int(piece.indices.max()) + 1 - base for piece in rows if piece.indices.size), default=0)
 
@@ -213,6 +220,14 @@ class _Reader:
                 pieces.append(piece)
                 n_rows -= piece.y.size
         return pieces
+
+    def take_block(self) -> list[Rows]:
+        """The rows of the next block that holds any; none at the end of the file."""
+        while self._has_text():
+            piece = self._parse(sys.maxsize)
+            if piece.y.size:
+                return [piece]
+        return []
 
     def _has_text(self) -> bool:
         """Whether text is left to parse; moves on to the next block if it has to."""
