@@ -9,8 +9,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -111,7 +111,8 @@ def _partial(home: Path, name: str) -> Iterator[Path]:
     """A hidden folder beside the caches, which is removed unless it was renamed."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
+        folder = home / f".{name}.{secrets.token_hex(8)}"
+        folder.mkdir()
     except OSError as error:
         raise DataError(
             f"{name} is converted into a cache, and {home} cannot be written to ({error.strerror}): "

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut.contracts import BlockDesign, GramProductDesign, WeightedGramDesign
@@ -26,10 +27,13 @@ from undercut.maps.matrix import Matrix
 from undercut.types import Array, FloatArray
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-ROW_BYTES = 200  # of vectors with an entry per row: targets, weights, scores along a line, room for their search
-LEAST_PLANES = 40  # that must fit, of 8 bytes a feature
-BLOCK_BYTES = (1 << 20, 1 << 26)  # at least and at most
-BLOCKS = 16  # in the memory that is left
+TARGET_BYTES = 16  # of the target and the group of a row
+ROW_BYTES = 200  # of vectors with an entry per row: targets, weights, scores along a line; measured, the most of 8 fits
+CLASS_BYTES = 80  # more for every class after the second
+PLANES = 8  # one part in so many of the memory is for planes,
+BLOCKS = 64  # and one for a block of rows: neither depends on what the process has now, so that runs can be repeated
+MOST_BLOCK = 1 << 26
+LEAST_PLANES = 60  # vectors of the size of the parameters that must fit
 
 
 class StreamedData(NamedTuple):
@@ -54,8 +58,8 @@ def stream_svmlight(
 
     The first call converts the file, plain or compressed, into a memory-mapped cache beside it or in the folder
     `cache`; later calls use that as long as the file does not change.  `memory` bounds the resident memory of the
-    process, mapped pages included: what it has now, vectors with an entry per row (about 200 bytes a row, for every
-    class of a fit one against the rest), the planes of a bundle and some blocks of rows.  The other arguments are those
+    process, mapped pages included: what it has now, the vectors of a fit with an entry per row (200 bytes a row, and 80 more for
+    every class after the second), the planes of a bundle and some blocks of rows.  The other arguments are those
     of ``load_svmlight``; with `dtype` "auto" values are float32 where every number of the file is one exactly.
 
     >>> import tempfile, pathlib
@@ -81,20 +85,33 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
     It has no ``take`` and no ``rows``: solvers that copy X or visit its rows in any order refuse it.
     """
 
+    ndim = 2
+
     def __init__(self, cache: RowCache, n_features: int, memory: int) -> None:
         self.shape = (cache.shape[0], n_features)
         self.key = cache.key
         self.memory = memory
         self._cache = cache
-        left = memory - resident_bytes() - self._vectors()
-        if left < BLOCKS * BLOCK_BYTES[0]:
-            raise DataError(_too_little(memory, memory - left + BLOCKS * BLOCK_BYTES[0], self.shape))
-        self._blocks = cache.blocks(int(np.clip(left // BLOCKS, *BLOCK_BYTES)))
-        self._stays = cache.n_bytes <= left // 2
-        self.max_planes = LEAST_PLANES + left // 4 // (8 * max(n_features, 1))  # a quarter: they are copied to grow
+        self.plane_bytes = max(memory // PLANES, 8 * LEAST_PLANES * n_features)
+        block_bytes = min(memory // BLOCKS, MOST_BLOCK)
+        self._blocks = cache.blocks(block_bytes)
+        self._other_bytes = resident_bytes() + self.plane_bytes + 4 * block_bytes  # two are mapped, and widened
+        self.check_room(TARGET_BYTES)
+        self._stays = cache.n_bytes <= memory - self._other_bytes - ROW_BYTES * self.shape[0]
 
-    def _vectors(self) -> int:
-        return ROW_BYTES * self.shape[0] + 8 * LEAST_PLANES * self.shape[1]
+    def has_room(self, row_bytes: int) -> bool:
+        """Whether vectors of so many bytes for every row take at most half of the memory."""
+        return 2 * row_bytes * self.shape[0] <= self.memory
+
+    def check_room(self, row_bytes: int) -> None:
+        """Refuse a task with vectors of so many bytes for every row where they do not fit."""
+        missing = self._other_bytes + row_bytes * self.shape[0] - self.memory
+        if missing > 0:
+            needed = self.memory + missing * PLANES // (PLANES - 2)  # some of what is added is for planes and blocks
+            raise DataError(
+                f"`memory` must be at least {-(-needed // 10**6)}MB for {self.shape[0]} rows and {self.shape[1]} "
+                f"features, whose vectors are in memory; got {self.memory // 10**6}MB"
+            )
 
     @property
     def dtype(self) -> Any:
@@ -110,7 +127,7 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
         """Slices of rows and these rows, as an array or a CSR matrix that is valid until the next one."""
         for at in range(len(self._blocks)):
             with self._opened(at) as X:
-                yield self._blocks[at], X
+                yield self._blocks[at], _resized(X, self.shape[1])
 
     def resized(self, n_features: int) -> StreamedDesign:
         """The same rows with that many columns; entries beyond them are left out."""
@@ -165,6 +182,11 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
             out += X.squared_rmatvec(g[rows])
         return self._outside(out)
 
+    def __matmul__(self, other: Any) -> FloatArray:
+        """``X other`` for a vector, or for a matrix of a few columns, which may be sparse."""
+        other = other.toarray() if hasattr(other, "toarray") else np.asarray(other, dtype=np.float64)
+        return self.matvec(other) if other.ndim == 1 else self.matmat(np.ascontiguousarray(other.T))
+
     def _matrices(self, weights: FloatArray | None = None) -> Iterator[tuple[slice, Matrix]]:
         """The blocks as designs, without those whose rows all have weight zero."""
         for at, rows in enumerate(self._blocks):
@@ -198,13 +220,25 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
 
     def unseen(self, n_features: int) -> int:
         """How many columns from ``n_features`` on have an entry."""
+        if self._cache.shape[1] <= n_features:
+            return 0
         seen = np.zeros(self._cache.shape[1], bool)
-        for _, X in self.blocks():
-            seen[X.indices if hasattr(X, "indices") else np.flatnonzero(X.any(axis=0))] = True
+        for at in range(len(self._blocks)):
+            with self._opened(at) as X:
+                seen[X.indices if sp.issparse(X) else X.any(axis=0)] = True
         return int(seen[n_features:].sum())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (str(self._cache.folder), self.shape[1], self.memory)
+
+
+def _resized(X: Any, n_features: int) -> Any:
+    """Rows with that many columns."""
+    if X.shape[1] >= n_features:
+        return X[:, :n_features] if X.shape[1] > n_features else X
+    if sp.issparse(X):
+        return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+    return np.pad(X, [(0, 0), (0, n_features - X.shape[1])])
 
 
 def _reopened(folder: str, n_features: int, memory: int) -> StreamedDesign:
@@ -232,13 +266,6 @@ def resident_bytes() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def _too_little(memory: int, needed: int, shape: tuple[int, int]) -> str:
-    return (
-        f"`memory` must be at least {-(-needed // 10**6)}MB for {shape[0]} rows and {shape[1]} features, whose vectors "
-        f"are in memory; got {memory // 10**6}MB"
-    )
 
 
 def _checked_width(rows: RowCache, n_features: int | None, path: Any) -> int:
