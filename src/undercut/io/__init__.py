@@ -6,9 +6,11 @@ from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.io.tables import TableColumns, TableData, load_table
+from undercut.io.text_blocks import ByteRange, byte_ranges
 from undercut.io.trace_file import TraceFile
 
 __all__ = [
+    "ByteRange",
     "ConllData",
     "OcrWords",
     "RnaData",
@@ -17,6 +19,7 @@ __all__ = [
     "TableData",
     "TraceFile",
     "as_conll",
+    "byte_ranges",
     "iter_svmlight",
     "load_conll",
     "load_model",
