@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster, as_completed, get_worker
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
-from undercut.errors import ClusterError, DataError, require
+from undercut.errors import ClusterError, DataError, UndercutError, require
 from undercut.maps.parts import Parts, naming, nbytes, numbered
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
@@ -93,6 +93,18 @@ class Cluster:
         """The address of Dask's dashboard, if there is one."""
         return self.client.dashboard_link or None
 
+    def workers(self) -> list[str]:
+        """The addresses of the workers; ``ClusterError`` if there are none, or no scheduler."""
+        try:
+            if self.client.status != "running":
+                raise OSError("the connection is closed")
+            workers = sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(f"the scheduler at {self.address} does not answer: {error}") from error
+        if not workers:
+            raise ClusterError(f"the cluster at {self.address} has no workers: start some with `dask worker`")
+        return workers
+
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
         kept = list(values)
@@ -122,16 +134,14 @@ class ClusterParts(Parts):
             raise DataError("a cluster needs at least one partition; got none")
         self.cluster, self.names = cluster, list(names)
         self._sources = list(sources)
-        workers = sorted(cluster.client.nthreads())
-        if not workers:
-            raise ClusterError("the cluster has no workers: start some with `dask worker ADDRESS`")
+        workers = cluster.workers()
         self.futures = [
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
         self._homes: dict[int, str] = {}  # the worker that has answered for a part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
-        self.each(_nothing)  # errors of loading are raised here
+        self._asked(_nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
     @override
     def each(
@@ -143,7 +153,7 @@ class ClusterParts(Parts):
     ) -> list[Any]:
         wanted = list(range(len(self))) if which is None else list(which)
         given = [None] * len(wanted) if items is None else [(item,) for item in items]
-        replies = self._asked(function, shared, dict(zip(wanted, given, strict=True)), None)
+        replies = self._answered(function, shared, dict(zip(wanted, given, strict=True)), None)
         answers = {k: answer for reply in replies for k, answer in reply.answer}
         return [answers[k] for k in wanted]
 
@@ -152,7 +162,7 @@ class ClusterParts(Parts):
         self, function: Callable[..., Any], *shared: Any, add: Callable[[Any, Any], Any], items: Any = None
     ) -> Any:
         given = dict(enumerate([None] * len(self) if items is None else [(item,) for item in items]))
-        return reduce(add, (reply.answer for reply in self._asked(function, shared, given, add)))
+        return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
 
     @override
     def made(self, function: Callable[..., Any], *shared: Any) -> ClusterParts:
@@ -215,12 +225,19 @@ class ClusterParts(Parts):
         self.cluster.traffic.received += nbytes(answer)
         return answer
 
+    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+        """Replies of parts that were there before: data that cannot be read again are a loss, not a wrong argument."""
+        try:
+            return self._asked(function, shared, given, add)
+        except DataError as error:
+            raise ClusterError(str(error)) from error
+
     def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
         for _ in range(ATTEMPTS):
             try:
                 return self._round(function, shared, given, add)
-            except CancelledError as error:
-                self._renew(error)
+            except (CancelledError, OSError, TimeoutError):
+                self._renew()
             except KilledWorker as error:
                 raise ClusterError(f"several workers died with the same partition: {error}") from error
         raise ClusterError(f"a question was lost {ATTEMPTS} times, each time with the worker that it was asked")
@@ -263,14 +280,9 @@ class ClusterParts(Parts):
             return
         self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
 
-    def _renew(self, error: BaseException) -> None:
-        """Send again what was lost, or say that there is nobody to send it to."""
-        client = self.cluster.client
-        if client.status != "running":
-            raise ClusterError(f"the scheduler at {self.cluster.address} does not answer: it is gone") from error
-        workers = sorted(client.nthreads())
-        if not workers:
-            raise ClusterError("the cluster has no workers left") from error
+    def _renew(self) -> None:
+        """Send again what was lost."""
+        client, workers = self.cluster.client, self.cluster.workers()
         for k, future in enumerate(self.futures):
             if future.status in ("cancelled", "lost"):
                 self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
@@ -405,8 +417,19 @@ def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int
 
 
 def _held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held:
-    with naming(f"{name} on worker {get_worker().address}"):
-        return Held(function(*given), name)
+    return Held(_called(function, given, name), name)
+
+
+def _called(function: Callable[..., Any], given: Sequence[Any], name: str) -> Any:
+    """The answer of a function, whose errors say where they happened."""
+    where = f"{name} on worker {get_worker().address}"
+    with naming(where), np.errstate(over="ignore", invalid="ignore"):
+        try:
+            return function(*given)
+        except (UndercutError, OSError):
+            raise
+        except Exception as error:
+            raise ClusterError(f"{type(error).__name__}: {error}") from error
 
 
 def _made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> Held:
@@ -418,8 +441,7 @@ def _crossed(parts: list[Held], k: int, function: Callable[..., Any]) -> Held:
 
 
 def _single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    with naming(f"{part.name} on worker {get_worker().address}"), np.errstate(over="ignore", invalid="ignore"):
-        return function(part.value, *given)
+    return _called(function, (part.value, *given), part.name)
 
 
 def _kept(shared: tuple[Any, ...]) -> tuple[Any, ...]:

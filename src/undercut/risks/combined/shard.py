@@ -13,17 +13,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from undercut.contracts import CurvedRisk, HessianOperator, Line, LineRisk, Risk, SmoothRisk
+from undercut.contracts import CurvedRisk, HessianOperator, Line, LineRisk, Risk, SmoothRisk, SortedScores
 from undercut.errors import CapabilityError
 from undercut.kinds import named_class
 from undercut.maps.parts import added
 from undercut.risks.measures.multivariate import MultivariateRisk
+from undercut.risks.ranking.ordinal import OrdinalRisk
+from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.hessians import LinearHessian
 from undercut.risks.scores.linear import LinearRisk
 from undercut.risks.scores.mean_loss import FixedPiecewise, SmoothMean
 from undercut.risks.scores.multiclass import MulticlassRisk
+from undercut.risks.scores.novelty import NoveltyRisk
+from undercut.risks.scores.transductive import TransductiveRisk
 from undercut.types import FloatArray
 
+NO_SUMS = (MultivariateRisk, OrdinalRisk, NoveltyRisk, CompositeQuantileRisk, TransductiveRisk)
 KEPT = 6  # lines and Hessians per shard: the present ones, those before, and as many of another solver
 
 
@@ -66,6 +71,7 @@ class Facts(NamedTuple):
     has_hessian: bool
     has_products: bool
     is_piecewise: bool
+    is_sorted: bool
     is_free: bool  # with an intercept that all shards share
 
 
@@ -138,10 +144,10 @@ def made_shard(data: Any, make: Callable[..., Risk], weigh: Callable[[Risk], flo
     """The shard of a partition: ``make`` is called with the data, by name where they are a mapping."""
     named = isinstance(data, Mapping)
     risk = make(**data) if named else make(*data) if isinstance(data, tuple) else make(data)
-    if isinstance(risk, MultivariateRisk):
+    if isinstance(risk, NO_SUMS):
         raise CapabilityError(
-            "a measure of all labels is not a sum over partitions: give MultivariateRisk a ShardedDesign as X, which "
-            "gathers the scores, 8 bytes a row"
+            f"a {type(risk).__name__} depends on all samples at once, so it is not a sum over partitions: give it a "
+            "ShardedDesign as X, which gathers the scores, 8 bytes a row"
         )
     if weigh is not None:
         return Shard(risk, float(weigh(risk)))
@@ -191,5 +197,6 @@ def facts(shard: Shard, number: int) -> Facts:
         has_hessian=isinstance(risk, SmoothRisk),
         has_products=isinstance(risk, CurvedRisk),
         is_piecewise=isinstance(phi, FixedPiecewise),
+        is_sorted=isinstance(phi, SortedScores),
         is_free=shard.is_free,
     )

@@ -99,6 +99,7 @@ class ShardedRisk(Kinded, Risk):
         self.is_convex = all(one.is_convex for one in known)
         self.lower_bound = float(self.weights @ np.array([one.lower_bound for one in known]))
         self.is_piecewise = all(one.is_piecewise for one in known)
+        self.is_sorted = all(one.is_sorted for one in known)
         self.take_kinds(*_kinds(known, self.is_convex))
 
     @property
