@@ -19,7 +19,7 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import Client, LocalCluster, as_completed, get_worker
+from distributed import Client, LocalCluster, as_completed, get_client, get_worker
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
@@ -70,6 +70,17 @@ class Cluster:
             where = Client(self._local, security=security)
         self.client = where if isinstance(where, Client) else _connected(where, security)
         self.address: str = self.client.scheduler.address
+
+    @classmethod
+    def current(cls) -> Cluster:
+        """The workers of the client that was connected last in this process."""
+        try:
+            return cls(get_client())
+        except ValueError as error:
+            raise ClusterError(
+                "data in partitions need a cluster, and no client is connected: "
+                "client = distributed.Client(ADDRESS), or Client() for workers on this machine"
+            ) from error
 
     def __enter__(self) -> Cluster:
         return self
@@ -168,6 +179,13 @@ class ClusterParts(Parts):
     def made(self, function: Callable[..., Any], *shared: Any) -> ClusterParts:
         sources = [_Made(self, k, function, shared) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
+
+    @override
+    def only(self, which: Sequence[int]) -> ClusterParts:
+        if len(which) == len(self):
+            return self
+        sources = [_Made(self, k, _same, ()) for k in which]
+        return ClusterParts(self.cluster, sources, [self.names[k] for k in which])
 
     @override
     def crossed(self, function: Callable[[list[Any], int], Any]) -> ClusterParts:
@@ -462,6 +480,10 @@ def _merged(replies: list[_Reply], add: Callable[[Any, Any], Any]) -> _Reply:
     answer = reduce(add, (reply.answer for reply in replies))
     homes = [home for reply in replies for home in reply.homes]
     return _Reply(answer, sum(reply.nbytes for reply in replies), homes)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _nothing(part: Any) -> None:

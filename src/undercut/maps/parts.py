@@ -53,6 +53,10 @@ class Parts(ABC):
         """New parts ``function(part, *shared)``, made and kept next to these."""
 
     @abstractmethod
+    def only(self, which: Sequence[int]) -> Parts:
+        """Some of the parts."""
+
+    @abstractmethod
     def crossed(self, function: Callable[[list[Any], int], Any]) -> Parts:
         """New parts ``function(all parts, k)``, each made next to part k: the parts are exchanged for it once."""
 
@@ -112,6 +116,10 @@ class LocalParts(Parts):
     @override
     def made(self, function: Callable[..., Any], *shared: Any) -> LocalParts:
         return LocalParts(self.each(function, *shared), self.names)
+
+    @override
+    def only(self, which: Sequence[int]) -> LocalParts:
+        return LocalParts([self.values[k] for k in which], [self.names[k] for k in which])
 
     @override
     def crossed(self, function: Callable[[list[Any], int], Any]) -> LocalParts:

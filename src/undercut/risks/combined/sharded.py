@@ -124,6 +124,10 @@ class ShardedRisk(Kinded, Risk):
         a, b, value = self.asked(questions.plane, w)
         return Cut(a, float(b), float(value))
 
+    def intercept(self, w: FloatArray) -> float:
+        """The intercept that belongs to w; 0 where the shards share none."""
+        return 0.0
+
 
 class LineShardedRisk(ShardedRisk, LineRisk):
     """A sharded risk with an exact line search."""
