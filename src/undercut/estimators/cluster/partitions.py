@@ -42,6 +42,8 @@ def is_partitioned(X: Any) -> bool:
     >>> is_partitioned("part-*.svm"), is_partitioned([Path("a.svm"), Path("b.svm")]), is_partitioned([[1.0]])
     (True, True, False)
     """
+    if isinstance(X, PartitionedData):
+        return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(each, str | Path) for each in X)
     return isinstance(X, str | Path) or is_collection(X)
@@ -66,6 +68,8 @@ class PartitionedData:
         cls, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None, whole_files: bool = False
     ) -> PartitionedData:
         """From what a user gives to ``fit``; files are read as whole ones where their rows belong together."""
+        if isinstance(X, PartitionedData):
+            return X
         beside = {"y": y, "qid": qid, "sample_weight": sample_weight}
         given = {name: value for name, value in beside.items() if value is not None}
         if not is_collection(X):
@@ -130,6 +134,15 @@ class PartitionedData:
         if classes.size < 2:
             raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {classes[0]}")
         return classes, np.bincount(codes, weights=np.concatenate([counts for _, counts in counted]))
+
+    def n_queries(self) -> int:
+        """How many different queries there are."""
+        self.check_queries()
+        return sum(own.size for own in self.parts.each(blocks.queries))
+
+    def with_parts(self, parts: Parts, n_features: int) -> PartitionedData:
+        """The same rows with other columns."""
+        return replace(self, parts=parts, n_features=n_features)
 
     def check_queries(self) -> None:
         """Refuse a query whose documents are in several partitions."""
