@@ -122,6 +122,5 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
     assert isinstance(design, DenseDesign)
     squares = np.zeros(design.shape[1])
     for X, part in weighted_blocks(design.X, weight):
-        scaled = X * np.sqrt(part)[:, None]  # 0 * x^2 is NaN if the square overflows
-        squares += np.einsum("ij,ij->j", scaled, scaled)
+        kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
     return np.sqrt(squares)

@@ -44,6 +44,7 @@ from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
+from undercut.solvers.newton.whole_program import is_small, solved
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -113,12 +114,16 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
         last = state.progress
+        progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
+
+        # 0. A library solves a small program as a whole; where rounding leaves a gap, we go on from the start.
+        if last.step == 0 and is_small(state.program):
+            return _kept(risk, reg, replace(state, progress=progress), solved(state.program))
 
         # 1. Towards the optimum along the central path.
         at, length = mehrotra.step(state.program, state.at, state.residual)
 
         # 2. J and the plane there.
-        progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
         best = Best(state.solution, state.proof, progress)
         moved = replace(_certified(risk, reg, state.program, at, best), length=length)
 
@@ -181,12 +186,16 @@ def _is_dense(state: InteriorPointState) -> bool:
     program = state.program
     if program.smooth is not None or program.dense_rows is None or not program.rows.signs:
         return False
-    return bool(np.count_nonzero(state.solution) > n_free(program, state.at))
+    return bool(np.count_nonzero(state.solution) > n_free(program, state.proof))
 
 
 def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
     """The same iterate, with the better of what it and a crossover from it give."""
-    at = crossed(state.program, state.at) if state.program.smooth is None else None
+    return _kept(risk, reg, state, crossed(state.program, state.proof) if state.program.smooth is None else None)
+
+
+def _kept(risk: LinearRisk, reg: Regularizer, state: InteriorPointState, at: Iterate | None) -> InteriorPointState:
+    """The same iterate, with the better of what it and another one give."""
     if at is None or not np.isfinite(at.x).all():
         return state
     found = _certified(risk, reg, state.program, at, Best(state.solution, state.proof, state.progress))
