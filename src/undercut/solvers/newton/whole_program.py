@@ -2,7 +2,7 @@
 
     min_{x, e, p}  q(w) + left' A x + sum_k caps_k e_k + p_k^2 / (2 soft_k)       A_k x - kink_k <= e_k + p_k,  e_k >= 0
 
-has variables e for every kink k, and p for those that are rounded.  A kink with an endless cap is a bound of a parameter
+has variables e for every kink k, and p for those that are rounded.  A kink with an endless cap is a bound of a variable
 instead.  The multipliers of the inequalities are the slopes u of the kinks, those of ``e >= 0`` are ``v = caps - u``.
 The library takes less time for all of a small program than Python takes for a step.
 """
@@ -75,7 +75,7 @@ def _rows(program: KinkedProgram) -> FloatArray:
 
 
 def _compressed(left: FloatArray, below: Array, values: FloatArray | float, shape: tuple[int, int]) -> sp.csc_matrix:
-    """A matrix whose first columns are the rows of ``left``; each of the others has one entry, in the rows ``below``."""
+    """A matrix whose first columns are the rows of ``left``; each other one has one entry, in a row of ``below``."""
     column, row = np.nonzero(left)
     starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=left.shape[0]))])
     indptr = np.concatenate([starts, starts[-1] + np.arange(1, below.size + 1)]).astype(np.int32)
