@@ -71,17 +71,8 @@ def path_row(report: Report, name: str, n_rows: int | None, max_seconds: float) 
     evaluations = f"{path.n_evaluations.sum()} / {sum(fit.n_evaluations for fit, _ in fits)}"
     gaps = f"{(path.gaps / path.objectives).max():.1e} / {max(fit.gap / fit.objective for fit, _ in fits):.1e}"
     met = "yes" if ours <= 0.25 * alone and ours < hardest else "no"
-    cells = (
-        risk.y.size,
-        f"{ours:.2f}",
-        f"{alone:.2f}",
-        f"{ours / alone:.2f}",
-        f"{hardest:.2f}",
-        evaluations,
-        gaps,
-        met,
-    )
-    return [str(cell) for cell in cells]
+    times = [f"{each:.2f}" for each in (ours, alone, ours / alone, hardest)]
+    return [str(risk.y.size), *times, evaluations, gaps, met]
 
 
 def table_paths(found: dict[tuple[Any, ...], Outcome], names: Sequence[str]) -> None:

@@ -267,7 +267,7 @@ class _printed:
     def __enter__(self) -> str:
         libc = ctypes.CDLL(None)
         libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 2, 0)  # 2: not buffered
-        self.file = tempfile.NamedTemporaryFile(suffix=".txt", delete=False)  # noqa: SIM115
+        self.file = tempfile.NamedTemporaryFile(suffix=".txt", delete=False)
         self.before = os.dup(1)
         os.dup2(self.file.fileno(), 1)
         return self.file.name
