@@ -3,9 +3,9 @@
     python benchmarks/ranking.py --processes 14 --compare-only
 
 Each method chooses its setting by NDCG@10 on validation queries and is then tested once; ``ranking_sets`` has the sets,
-``ranking_methods`` the methods.  The mean is over five folds or seeds, beside its standard error; of 20 newsgroups it is
-also over the 20 classes, each of them a query, and the settings are chosen by MAP.  A method has won against another on
-a set where the mean of their differences is above its standard error.  Our fits go down the path of lambdas from the
+``ranking_methods`` the methods.  The mean is over five folds or seeds, beside its standard error; of 20 newsgroups it
+is over the 20 classes too, each of them a query, and settings are chosen by MAP.  A method has won against another on a
+set where the mean of their differences is above its standard error.  Our fits go down the path of lambdas from the
 last solution to a certified relative gap of 1e-2.  To reach on every set, by one default: no loss to a linear method.
 A row that takes more than ``--limit`` seconds is ended.
 

@@ -9,8 +9,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {
-    "common", "limited", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets", "results",
-    "selection_methods",
+    "common", "limited", "multivariate_sets", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets",
+    "results", "selection_methods",
 }  # fmt: skip
 
 
