@@ -34,7 +34,7 @@ from limited import Job, Report, run_jobs
 from multivariate_sets import SETS, Samples, Split, available, split
 from undercut import MultivariateClassifier
 from undercut.errors import ConstantModelWarning
-from undercut.estimators.thresholds import best_threshold
+from undercut.estimators.linear.thresholds import best_threshold
 from undercut.measures import (
     AveragePrecision,
     BalancedError,

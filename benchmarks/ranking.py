@@ -31,7 +31,7 @@ from limited import Job, Report, run_jobs
 from ranking_methods import DEFAULT, LINEAR_RIVALS, METHODS, OURS, SKIPPED, TREES, Method
 from ranking_sets import N_FOLDS, NEWSGROUPS, SETS, Fold, made_up, mq2008
 from undercut import L2, NdcgRisk, PairwiseRisk, Progress, Result as Run, Stop, minimize
-from undercut.estimators.retrieval import ranking_score
+from undercut.estimators.ranking.retrieval import ranking_score
 
 MEASURES = ("ndcg@10", "exponential_ndcg@10", "map", "mrr")
 FIGURE_LAMBDAS = (1e-2, 1e-4, 1e-6)
