@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from undercut.errors import CapabilityError
 from undercut.types import Array, FloatArray
@@ -33,6 +34,40 @@ def beside(v: Any, matrix: Any) -> Any:
     import torch
 
     return torch.as_tensor(v, dtype=torch.float64, device=matrix.device)
+
+
+def sent(x: Array, like: Any, dtype: str | None = None) -> Any:
+    """x on the device of ``like``, with its dtype or another one."""
+    dtype = dtype or str(like.dtype).removeprefix("torch.")
+    if on_host(like):
+        return x.astype(dtype, copy=False)
+    torch = library(like)
+    return torch.as_tensor(x, device=like.device).to(getattr(torch, dtype))
+
+
+def joined(parts: list[Any]) -> Any:
+    """Vectors end to end."""
+    return np.concatenate(parts) if on_host(parts[0]) else library(parts[0]).cat(parts)
+
+
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + exp(-x))``; x is overwritten where it is a NumPy array."""
+    return expit(x, out=x) if on_host(x) else x.sigmoid()
+
+
+def relu(x: Any) -> Any:
+    """``max(x, 0)``; x is overwritten."""
+    return np.maximum(x, 0.0, out=x) if on_host(x) else x.clamp_(min=0.0)
+
+
+def uniform_like(x: Any, rng: np.random.Generator) -> Any:
+    """Random numbers in [0, 1) of the shape and dtype and on the device of x."""
+    if on_host(x):
+        return rng.random(x.shape, dtype=x.dtype)
+    torch = library(x)
+    generator = torch.Generator(device=x.device)
+    generator.manual_seed(int(rng.integers(2**62)))
+    return torch.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
 
 def on_device(x: Array, device: str) -> Any:

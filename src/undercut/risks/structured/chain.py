@@ -29,6 +29,7 @@ from undercut.maps.sequences import label_codes, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.structured.chain_line import ChainLine
+from undercut.risks.structured.device_chain import DeviceCRFScores, HostScores
 from undercut.types import Array, FloatArray
 
 
@@ -38,6 +39,10 @@ class ChainLoss(ABC):
     @abstractmethod
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
         """The weighted sum of the losses of some sequences as a function of their scores."""
+
+    def bind_on(self, device: Any, y: Array, weight: FloatArray, chains: Chains) -> ScoreFunction:
+        """The same for scores that are tensors on the device of the tensor ``device``."""
+        return HostScores(self.bind(y, weight, chains))
 
 
 @final
@@ -95,6 +100,10 @@ class CRF(SmoothChainLoss):
     @override
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
         return CRFScores(y, weight, chains)
+
+    @override
+    def bind_on(self, device: Any, y: Array, weight: FloatArray, chains: Chains) -> ScoreFunction:
+        return DeviceCRFScores(y, weight, chains, device)
 
 
 class ChainScores(ScoreFunction):
