@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_info
 
 from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Stop, __version__, minimize
 from undercut.io import load_svmlight
-from undercut.solvers.bundle.planes import FIRST_CAPACITY
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY
 from undercut.solvers.online import OnlineSolver
 
 DATA_VARIABLE = "UNDERCUT_DATA"

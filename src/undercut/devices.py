@@ -106,6 +106,11 @@ def empty_near(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, dtype) if on_host(x) else x.new_empty(shape, dtype=getattr(library(x), dtype))
 
 
+def zeros_near(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An array of zeros on the device of x; in main memory, parts that are not written yet take no memory."""
+    return np.zeros(shape, dtype) if on_host(x) else x.new_zeros(shape, dtype=getattr(library(x), dtype))
+
+
 def free_bytes(x: Any) -> float:
     """The free memory on the device of x; infinite if unknown."""
     if not on_host(x) and x.is_cuda:
