@@ -36,9 +36,14 @@ def beside(v: Any, matrix: Any) -> Any:
     return torch.as_tensor(v, dtype=torch.float64, device=matrix.device)
 
 
+def dtype_name(x: Any) -> str:
+    """The name that NumPy and torch have for the dtype of x."""
+    return str(x.dtype).removeprefix("torch.")
+
+
 def sent(x: Array, like: Any, dtype: str | None = None) -> Any:
     """x on the device of ``like``, with its dtype or another one."""
-    dtype = dtype or str(like.dtype).removeprefix("torch.")
+    dtype = dtype or dtype_name(like)
     if on_host(like):
         return x.astype(dtype, copy=False)
     torch = library(like)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from undercut.devices import cast, on_host, sent, sigmoid, to_host, uniform_like
+from undercut.devices import cast, dtype_name, on_host, sent, sigmoid, to_host, uniform_like
 from undercut.errors import DataError, require
 from undercut.maps.networks import Layer, checked_sizes
 from undercut.threads import all_threads
@@ -110,7 +110,7 @@ class _Machine:
     def _push(self, v: Any, rng: np.random.Generator) -> tuple[Any, Any, Any]:
         """The direction of one step of contrastive divergence on a batch."""
         h = self.probabilities(v)
-        sampled = cast(uniform_like(h, rng) < h, str(h.dtype).removeprefix("torch."))
+        sampled = cast(uniform_like(h, rng) < h, dtype_name(h))
         v_back = sigmoid(sampled @ self.W + self.c)
         h_back = self.probabilities(v_back)
         n = v.shape[0]

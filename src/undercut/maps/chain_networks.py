@@ -48,6 +48,12 @@ class ChainNetwork(ScoreMap):
         rest = np.concatenate([part.reshape(-1) for part in weights[1:]])
         return np.concatenate([self.network.pack(weights.layers), rest[self._kept]])
 
+    def centered(self, w: FloatArray) -> tuple[ChainNetwork, FloatArray]:
+        """The same with the network centered at w, and the parameters of that at this point."""
+        n = self.network.n_params
+        network, point = self.network.centered(w[:n])
+        return ChainNetwork(network, self.chains, start=self.start, end=self.end), np.concatenate([point, w[n:]])
+
     def _rest(self, w: FloatArray) -> FloatArray:
         """Transitions, start and end, with zeros for those that are no parameters."""
         rest = np.zeros((self.chains.n_labels + 2) * self.chains.n_labels)

@@ -1,6 +1,10 @@
 """Layers of units between the features and the scores of the labels (Do and Artières 2012, Sec. 5.6).
 
-    h_0 = x,        h_l = sigma(W_l h_{l-1} + b_l),        scores = W h_L + b
+    h_0 = x,        h_l = sigma(W_l (h_{l-1} - m_l) + b_l),        scores = W (h_L - m) + b
+
+The constants m are zero, or the means of the inputs of a layer at the start of a run: then its weights and its biases
+can be changed independently of each other, and first-order methods need about half of the steps (Montavon and Müller
+2012, "Deep Boltzmann machines and the centering trick").  Every such network equals one with m = 0 and other biases.
 
 The arrays are NumPy's, or torch's where X is a tensor: then all that has a row per token stays on its device.  A network
 computes in float32 if X is float32, else in float64.
@@ -18,7 +22,7 @@ import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut.contracts import ScoreMap
-from undercut.devices import cast, joined, on_host, relu, sent, sigmoid, to_host
+from undercut.devices import cast, dtype_name, joined, on_host, relu, sent, sigmoid, to_host
 from undercut.errors import ParameterError, require
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
@@ -41,7 +45,7 @@ class Activation(NamedTuple):
 
 ACTIVATIONS = {
     "sigmoid": Activation(sigmoid, lambda h: h * (1.0 - h), 1.0),
-    "relu": Activation(relu, lambda h: cast(h > 0.0, str(h.dtype).removeprefix("torch.")), 2.0**0.5),
+    "relu": Activation(relu, lambda h: cast(h > 0.0, dtype_name(h)), 2.0**0.5),
 }
 
 
@@ -61,7 +65,8 @@ def checked_sizes(hidden: Any) -> tuple[int, ...]:
 class Network(ScoreMap):
     """Scores of all labels at all rows of X; ``w = [W_1, b_1, ..., W, b]``, every matrix row by row.
 
-    X is dense, CSR or a tensor; without hidden layers the scores are ``X W' + b``.  ``bias`` is about the last b.
+    X is dense, CSR or a tensor; without hidden layers the scores are ``X W' + b``.  ``bias`` is about the last b, and
+    ``means`` are the constants m of all layers.
 
     >>> net = Network(np.array([[1.0, 0.0], [0.0, 2.0]]), (3,), 2)
     >>> net.n_params, net.forward(net.random_start(np.random.default_rng(0))).shape
@@ -69,7 +74,14 @@ class Network(ScoreMap):
     """
 
     def __init__(
-        self, X: Any, hidden: Sequence[int], n_labels: int, *, activation: str = "sigmoid", bias: bool = True
+        self,
+        X: Any,
+        hidden: Sequence[int],
+        n_labels: int,
+        *,
+        activation: str = "sigmoid",
+        bias: bool = True,
+        means: Sequence[FloatArray] | None = None,
     ) -> None:
         require(activation in ACTIVATIONS, f"`activation` must be {' or '.join(ACTIVATIONS)}", activation)
         self.X, self.hidden, self.n_labels = X, checked_sizes(hidden), n_labels
@@ -77,6 +89,8 @@ class Network(ScoreMap):
         self.shapes = list(pairwise((X.shape[1], *self.hidden, n_labels)))  # inputs and outputs of every layer
         self.n_params = sum((n_in + 1) * n_out for n_in, n_out in self.shapes) - (0 if bias else n_labels)
         self.shape = (X.shape[0] * n_labels, self.n_params)
+        self.means = [np.zeros(n_in) for n_in, _ in self.shapes] if means is None else list(means)
+        self._shifts = [sent(mean, self._entries()) for mean in self.means]
         self._values: list[Any] = []  # of the hidden units at the last forward
         self._layers: list[Layer] = []
 
@@ -106,6 +120,23 @@ class Network(ScoreMap):
             W[:] = gain / W.shape[1] ** 0.5 * rng.standard_normal(W.shape)
         return w
 
+    def plain(self, w: FloatArray) -> list[Layer]:
+        """The layers of the network with m = 0 that has the same scores."""
+        layers = zip(self.unpack(w), self.means, strict=True)
+        return [Layer(W.copy(), (0.0 if b is None else b) - W @ mean) for (W, b), mean in layers]
+
+    def centered(self, w: FloatArray) -> tuple[Network, FloatArray]:
+        """The network whose layers are centered at the means of their inputs at w, and its parameters at this point."""
+        self.forward(w)
+        n_rows = self.X.shape[0]
+        means = [np.asarray(to_host(h.sum(0))).reshape(-1) / n_rows for h in (self.X, *self._values)]
+        layers = [
+            Layer(W, None if b is None else b + W @ (mean - last))
+            for (W, b), mean, last in zip(self.unpack(w), means, self.means, strict=True)
+        ]
+        network = Network(self.X, self.hidden, self.n_labels, activation=self.activation, bias=self.bias, means=means)
+        return network, network.pack(layers)
+
     @override
     def forward(self, w: FloatArray) -> Any:
         """The scores, row by label."""
@@ -113,21 +144,22 @@ class Network(ScoreMap):
         self._values = []
         h, value = self.X, ACTIVATIONS[self.activation].value
         with all_threads(self.X.shape[0] * self.X.shape[1]), np.errstate(over="ignore", invalid="ignore"):
-            for layer in self._layers[:-1]:
-                h = value(_affine(h, layer))
+            for layer, shift in zip(self._layers[:-1], self._shifts, strict=False):
+                h = value(_affine(h, layer, shift))
                 self._values.append(h)
-            return _affine(h, self._layers[-1])
+            return _affine(h, self._layers[-1], self._shifts[-1])
 
     @override
     def backward(self, slopes: Any) -> FloatArray:
         slope_of, parts = ACTIVATIONS[self.activation].slope, []
         inputs = [self.X, *self._values]
-        slopes = cast(slopes, str(self._entries().dtype).removeprefix("torch."))
+        slopes = cast(slopes, dtype_name(self._entries()))
         with all_threads(self.X.shape[0] * self.X.shape[1]), np.errstate(over="ignore", invalid="ignore"):
             for at in reversed(range(len(inputs))):
+                total = slopes.sum(0)
                 if self._layers[at].b is not None:
-                    parts.append(slopes.sum(0))
-                parts.append(_outer(slopes, inputs[at]).reshape(-1))
+                    parts.append(total)
+                parts.append((_outer(slopes, inputs[at]) - total[:, None] * self._shifts[at]).reshape(-1))
                 if at > 0:
                     slopes = (slopes @ self._layers[at].W) * slope_of(inputs[at])
         return to_host(joined(parts[::-1]))
@@ -135,16 +167,19 @@ class Network(ScoreMap):
     def take(self, rows: Array) -> Network:
         """The same network for some of the rows."""
         X = self.X[rows] if on_host(self.X) else self.X.index_select(0, sent(rows, self.X, "int64"))
-        return Network(X, self.hidden, self.n_labels, activation=self.activation, bias=self.bias)
+        return Network(X, self.hidden, self.n_labels, activation=self.activation, bias=self.bias, means=self.means)
 
     def _entries(self) -> Any:
         return self.X.data if sp.issparse(self.X) else self.X
 
 
-def _affine(h: Any, layer: Layer) -> Any:
-    scores = h @ layer.W.T
+def _affine(h: Any, layer: Layer, shift: Any) -> Any:
+    """``W (h - shift) + b``, without a shifted copy of h."""
+    bias = -(layer.W @ shift)
     if layer.b is not None:
-        scores += layer.b
+        bias += layer.b
+    scores = h @ layer.W.T
+    scores += bias
     return scores
 
 

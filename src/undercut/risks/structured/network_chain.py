@@ -97,6 +97,16 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
         w[: network.n_params] = network.pack([*layers, network.unpack(w[: network.n_params])[-1]])
         return w
 
+    def centered(self, w: FloatArray) -> tuple[NetworkChainRisk, FloatArray]:
+        """The same risk with the inputs of all layers centered at their means at w, and its parameters at this point.
+
+        Runs that start there need fewer steps.  The penalty of other parameters is another one.
+        """
+        risk = NetworkChainRisk.__new__(NetworkChainRisk)
+        score_map, point = self.map.centered(w)
+        risk._set(score_map, self.y, self.loss, self.weight)
+        return risk, point
+
     def unpack(self, w: FloatArray) -> NetworkWeights:
         """The named parts of w."""
         return self.map.unpack(w)

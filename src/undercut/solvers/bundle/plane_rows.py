@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, Risk
-from undercut.devices import sent, to_host, zeros_near
+from undercut.devices import dtype_name, sent, to_host, zeros_near
 from undercut.types import FloatArray
 
 FIRST_CAPACITY = 32
@@ -57,7 +57,7 @@ class PlaneRows:
     def grow(self) -> None:
         """Double the number of slots."""
         capacity, n_params = self.A.shape
-        A = zeros_near(self.A, (2 * capacity, n_params), str(self.A.dtype).removeprefix("torch."))
+        A = zeros_near(self.A, (2 * capacity, n_params), dtype_name(self.A))
         A[:capacity] = self.A
         self.A = A
 
