@@ -77,10 +77,7 @@ def uniform_like(x: Any, rng: np.random.Generator) -> Any:
 
 def on_device(x: Array, device: str) -> Any:
     """A copy of x as a tensor on a device."""
-    try:
-        import torch
-    except ImportError as error:
-        raise CapabilityError(f"device={device!r} needs torch: pip install torch") from error
+    torch = need_torch(f"device={device!r}")
     try:
         return torch.as_tensor(x, device=device)
     except (AssertionError, RuntimeError) as error:
@@ -90,6 +87,15 @@ def on_device(x: Array, device: str) -> Any:
 def boxed(x: Any, upper: Any) -> Any:
     """x clipped to ``[0, upper]``."""
     return np.clip(x, 0.0, upper) if on_host(x) else x.clamp(min=0.0).minimum(upper)
+
+
+def need_torch(what: str) -> Any:
+    """The module torch; ``CapabilityError`` tells which extra brings it."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CapabilityError(f"{what} needs torch: pip install 'undercut[torch]'") from error
+    return torch
 
 
 def library(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from undercut.risks.combined.difference import DifferenceRisk
 from undercut.risks.combined.function import FunctionRisk
 from undercut.risks.combined.sharded import ShardedRisk
+from undercut.risks.combined.torch import TorchRisk
 from undercut.risks.kernel.gram_risk import GramRisk
 from undercut.risks.kernel.kernel_risk import KernelRisk
 from undercut.risks.measures.multivariate import MultivariateRisk
@@ -58,6 +59,7 @@ __all__ = [
     "ShardedRisk",
     "SmoothChainLoss",
     "StructuredRisk",
+    "TorchRisk",
     "TransductiveRisk",
     "WeightedPairwiseRisk",
 ]
