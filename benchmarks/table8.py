@@ -135,8 +135,7 @@ def problem(setting: Setting, layers: list[Layer], lam: float) -> tuple[NetworkC
 def errors(setting: Setting, risk: NetworkChainRisk, w: np.ndarray) -> tuple[float, float]:
     """The shares of wrong letters, test and training."""
     test = risk_of(setting, setting.test)
-    weights = risk.unpack(w)._replace(layers=risk.map.network.plain(w[: risk.map.network.n_params]))
-    return error(test, test.map.pack(weights)), error(risk, w)
+    return error(test, test.pack(risk.unpack(w))), error(risk, w)
 
 
 def run_solver(solver: Callable[[], Solver], stop: Stop, setting: Setting, layers: list[Layer], lam: float) -> Outcome:

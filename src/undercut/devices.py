@@ -22,9 +22,14 @@ def on_host(x: Any) -> bool:
     return isinstance(x, np.ndarray) or not hasattr(x, "device")
 
 
+def in_memory(x: Any) -> Any:
+    """x itself, or the NumPy array of a tensor."""
+    return x if on_host(x) else x.detach().cpu().numpy()
+
+
 def to_host(x: Any) -> FloatArray:
     """x as a NumPy array of float64."""
-    return np.asarray(x if on_host(x) else x.detach().cpu().numpy(), dtype=np.float64)
+    return np.asarray(in_memory(x), dtype=np.float64)
 
 
 def beside(v: Any, matrix: Any) -> Any:

@@ -15,7 +15,7 @@ from undercut.types import Array, FloatArray
 
 
 class NetworkWeights(NamedTuple):
-    """The parameters of a chain with a network by name; zeros for those that it does not have."""
+    """A chain with a network by name, every layer with m = 0; zeros for parameters that it does not have."""
 
     layers: list[Layer]
     transitions: FloatArray  # label by next label
@@ -41,12 +41,12 @@ class ChainNetwork(ScoreMap):
         """The named parts of w."""
         K, n = self.chains.n_labels, self.network.n_params
         rest = self._rest(w)
-        return NetworkWeights(self.network.unpack(w[:n]), rest[: K * K].reshape(K, K), rest[-2 * K : -K], rest[-K:])
+        return NetworkWeights(self.network.plain(w[:n]), rest[: K * K].reshape(K, K), rest[-2 * K : -K], rest[-K:])
 
     def pack(self, weights: NetworkWeights) -> FloatArray:
         """The w of named parts, without those that the model does not have."""
         rest = np.concatenate([part.reshape(-1) for part in weights[1:]])
-        return np.concatenate([self.network.pack(weights.layers), rest[self._kept]])
+        return np.concatenate([self.network.from_plain(weights.layers), rest[self._kept]])
 
     def centered(self, w: FloatArray) -> tuple[ChainNetwork, FloatArray]:
         """The same with the network centered at w, and the parameters of that at this point."""

@@ -125,6 +125,13 @@ class Network(ScoreMap):
         layers = zip(self.unpack(w), self.means, strict=True)
         return [Layer(W.copy(), (0.0 if b is None else b) - W @ mean) for (W, b), mean in layers]
 
+    def from_plain(self, layers: Sequence[Layer]) -> FloatArray:
+        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none."""
+        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(layers, self.means, strict=True)]
+        if not self.bias:
+            shifted[-1] = Layer(shifted[-1].W, None)
+        return self.pack(shifted)
+
     def centered(self, w: FloatArray) -> tuple[Network, FloatArray]:
         """The network whose layers are centered at the means of their inputs at w, and its parameters at this point."""
         self.forward(w)

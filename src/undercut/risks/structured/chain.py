@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from undercut._jit import chain
 from undercut.contracts import BatchedRisk, Evaluation, Line, Risk, ScoreFunction
+from undercut.devices import in_memory
 from undercut.errors import DataError, require
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
 from undercut.maps.design import as_matrix
@@ -197,6 +198,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     ) -> None:
         require(pairs in ("all", "seen"), "`pairs` is 'all' or 'seen'", pairs)
         stacked = stack_sequences(X, lengths)
+        stacked = stacked._replace(X=in_memory(stacked.X))
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
         if n_labels is None:
             n_labels = int(codes.max()) + 1
@@ -226,6 +228,10 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     def unpack(self, w: FloatArray) -> ChainWeights:
         """The named parts of w."""
         return self.design.unpack(w)
+
+    def pack(self, weights: ChainWeights) -> FloatArray:
+        """The w of named parts, without those that the model does not have."""
+        return self.design.pack(weights)
 
     def decode(self, w: FloatArray) -> Array:
         """The best labelings of the sequences, concatenated."""

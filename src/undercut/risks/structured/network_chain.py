@@ -93,9 +93,8 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
 
     def start_from(self, layers: Sequence[Layer]) -> FloatArray:
         """The w of these hidden layers; all else is zero."""
-        network, w = self.map.network, np.zeros(self.n_params)
-        w[: network.n_params] = network.pack([*layers, network.unpack(w[: network.n_params])[-1]])
-        return w
+        *_, last = (weights := self.unpack(np.zeros(self.n_params))).layers
+        return self.pack(weights._replace(layers=[*layers, last]))
 
     def centered(self, w: FloatArray) -> tuple[NetworkChainRisk, FloatArray]:
         """The same risk with the inputs of all layers centered at their means at w, and its parameters at this point.
@@ -108,8 +107,12 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
         return risk, point
 
     def unpack(self, w: FloatArray) -> NetworkWeights:
-        """The named parts of w."""
+        """The named parts of w, those of a network that is not centered."""
         return self.map.unpack(w)
+
+    def pack(self, weights: NetworkWeights) -> FloatArray:
+        """The w of named parts."""
+        return self.map.pack(weights)
 
     def decode(self, w: FloatArray) -> NDArray[np.int64]:
         """The best labelings of the sequences, concatenated."""
