@@ -1,0 +1,206 @@
+"""Maximum likelihood of left-to-right hidden Markov models: segmental k-means, then expectation maximization.
+
+Segmental k-means (Rabiner 1990) divides every utterance evenly among the states, clusters the frames of each state, and
+then alternates between best paths and Gaussians.  Baum and Welch's iterations go on from there, one word at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from undercut._jit import hmm, hmm_sums
+from undercut.errors import require
+from undercut.risks.structured.hmm.frames import BLOCK_FRAMES
+from undercut.risks.structured.hmm.layout import HmmLayout, HmmWeights
+from undercut.threads import in_threads
+from undercut.types import Array, FloatArray
+
+LLOYD_STEPS = 8  # of k-means after each split of a cluster
+SPLIT = 0.5  # halves of a cluster start this many standard deviations from its mean
+RARE = 1e-6  # the least probability of a Gaussian or a move
+KEEP = 1.5  # frames: with fewer, a Gaussian keeps its mean and covariance
+FALLBACK = 1e-6  # variance floor, relative to a unit variance, where a feature is constant
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How the models of a start are found.
+
+    n_segmental : rounds of segmental k-means
+    n_em : the most iterations of expectation maximization
+    tol : stop once the log-likelihood per frame grows by less
+    variance_floor : the least variance, relative to that of all frames
+    """
+
+    n_segmental: int = 4
+    n_em: int = 10
+    tol: float = 1e-3
+    variance_floor: float = 1e-2
+
+    def __post_init__(self) -> None:
+        require(self.n_segmental >= 1, "`n_segmental` must be at least 1", self.n_segmental)
+        require(self.n_em >= 0, "`n_em` must not be negative", self.n_em)
+        require(self.variance_floor > 0.0, "`variance_floor` must be positive", self.variance_floor)
+
+
+class Word(NamedTuple):
+    """The model of one word: its Gaussians as natural parameters, and log-probabilities of its moves."""
+
+    gaussians: FloatArray  # (states x mixtures, moments)
+    stay: FloatArray  # (states,)
+    leave: FloatArray  # (states,)
+
+
+class Fit(NamedTuple):
+    """What came of a start."""
+
+    w: FloatArray
+    log_likelihood: float  # of all utterances
+
+
+def fit_words(
+    X: FloatArray, lengths: Array, y: Array, layout: HmmLayout, settings: Likelihood, weight: FloatArray | None = None
+) -> Fit:
+    """The models of all words, from utterances of one word each; weights of utterances are those of their frames."""
+    one = HmmLayout(1, layout.n_states, layout.n_mixtures, layout.n_features, layout.covariance)
+    floor = settings.variance_floor * X.var(axis=0)
+    floor[floor <= 0.0] = FALLBACK
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+    def fit(c: int) -> tuple[Word, float]:
+        chosen = np.flatnonzero(y == c)
+        frames = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in chosen])
+        trainer = _Trainer(X[frames], lengths[chosen], one, floor)
+        return trainer.fit(settings)
+
+    words = in_threads(fit, layout.n_words)
+    shares = np.maximum(np.bincount(y, weight, minlength=layout.n_words) / (y.size if weight is None else weight.sum()),
+                        RARE)  # fmt: skip
+    w = np.concatenate([
+        np.concatenate([word.gaussians for word, _ in words]).ravel(),
+        *(np.concatenate([word[at] for word, _ in words]) for at in (1, 2)),
+        np.log(shares),
+    ])  # fmt: skip
+    return Fit(w, float(sum(value for _, value in words)))
+
+
+class _Trainer:
+    """The utterances of one word."""
+
+    def __init__(self, X: FloatArray, lengths: Array, layout: HmmLayout, floor: FloatArray) -> None:
+        self.X, self.lengths, self.layout, self.floor = X, lengths, layout, floor
+        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self.moments = layout.moments(X)
+
+    def fit(self, settings: Likelihood) -> tuple[Word, float]:
+        """The model after both phases, and its log-likelihood."""
+        word = self._segmental(settings.n_segmental)
+        last = -np.inf
+        for _ in range(settings.n_em):
+            better, value = self._maximized(word)
+            if value - last <= settings.tol * self.X.shape[0]:
+                break
+            word, last = better, value
+        return word, last
+
+    def _segmental(self, n_rounds: int) -> Word:
+        S = self.layout.n_states
+        at = np.concatenate([np.arange(n) * S // n for n in self.lengths])
+        for _ in range(n_rounds):
+            word = self._from_paths(at)
+            path = self._paths(word)
+            if np.array_equal(path, at):
+                break
+            at = path
+        return word
+
+    def _from_paths(self, at: Array) -> Word:
+        """Clusters of the frames of each state as Gaussians, and moves by their counts."""
+        M, S = self.layout.n_mixtures, self.layout.n_states
+        shares = np.zeros((at.size, S * M))
+        for q in range(S):
+            rows = np.flatnonzero(at == q)
+            shares[rows, q * M + clusters(self.X[rows], M)] = 1.0
+        n_frames = np.bincount(at, minlength=S).astype(np.float64)
+        leaves = np.full(S, float(self.lengths.size))
+        return self._word(shares, np.array([n_frames - leaves, leaves]))
+
+    def _paths(self, word: Word) -> Array:
+        """The state of every frame on the best path of its utterance."""
+        scores = self.moments @ word.gaussians.T
+        nodes = np.empty((scores.shape[0], self.layout.n_states))
+        hmm.largest(scores, nodes, np.empty(nodes.shape, np.int64))
+        path, begins = np.empty(nodes.shape[0], np.int64), np.empty(nodes.shape[0], np.bool_)
+        for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            hmm.align(nodes[low:high], word.stay, word.leave, np.zeros(1), np.zeros(1, np.int64),
+                      self.layout.n_states, path[low:high], begins[low:high])  # fmt: skip
+        return path
+
+    def _maximized(self, word: Word) -> tuple[Word, float]:
+        """One iteration of expectation maximization, and the log-likelihood before it."""
+        shares = self.moments @ word.gaussians.T
+        moves = np.zeros((2, self.layout.n_states))
+        value = hmm_sums.expect(shares, word.stay, word.leave, self.offsets, 0, self.lengths.size, moves)
+        return self._word(shares, moves, word), float(value)
+
+    def _word(self, shares: FloatArray, moves: FloatArray, last: Word | None = None) -> Word:
+        """The model that maximizes the likelihood for given probabilities of Gaussians and numbers of moves."""
+        M = self.layout.n_mixtures
+        counts = shares.sum(axis=0)
+        sums = shares.T @ self.moments
+        in_state = counts.reshape(-1, M).sum(axis=1)
+        weights = np.maximum(counts / np.repeat(np.maximum(in_state, RARE), M), RARE)
+        gaussians = self.layout.natural(weights, *self._estimates(sums, counts))
+        kept = counts < KEEP
+        if last is not None and kept.any():
+            gaussians[kept] = last.gaussians[kept]
+        odds = np.clip(moves[0] / np.maximum(moves.sum(axis=0), RARE), RARE, 1.0 - RARE)
+        return Word(gaussians, np.log(odds), np.log1p(-odds))
+
+    def _estimates(self, sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and covariances from sums of moments, no variance below the floor."""
+        d = self.layout.n_features
+        mean = sums / np.maximum(counts, RARE)[:, None]
+        means, squares = mean[:, 1 : d + 1], mean[:, d + 1 :]
+        if self.layout.covariance == "diag":
+            return means, np.maximum(squares - means**2, self.floor)
+        rows, columns = np.triu_indices(d)
+        full = np.empty((counts.size, d, d))
+        full[:, rows, columns] = full[:, columns, rows] = squares - means[:, rows] * means[:, columns]
+        return means, floored(full, self.floor)
+
+
+def floored(covariances: FloatArray, floor: FloatArray) -> FloatArray:
+    """Covariances whose eigenvalues, in units of the floor, are at least one."""
+    units = np.sqrt(floor)
+    values, vectors = np.linalg.eigh(covariances / np.outer(units, units))
+    values = np.maximum(values, 1.0)
+    return np.asarray((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1) * np.outer(units, units))
+
+
+def clusters(X: FloatArray, n: int) -> Array:
+    """The number of the cluster of every row: k-means from splits of the cluster with the largest scatter."""
+    at = np.zeros(X.shape[0], np.int64)
+    scale = X.std(axis=0) if X.shape[0] else np.ones(X.shape[1])
+    Z = X / np.where(scale > 0.0, scale, 1.0)
+    for k in range(1, min(n, X.shape[0])):
+        scatter = [float(Z[at == i].var(axis=0).sum() * (at == i).sum()) for i in range(k)]
+        widest = int(np.argmax(scatter))
+        inside = Z[at == widest]
+        offset = SPLIT * inside.std(axis=0)
+        centers = np.array([Z[at == i].mean(axis=0) for i in range(k)] + [inside.mean(axis=0) + offset])
+        centers[widest] -= offset
+        at = _lloyd(Z, centers)
+    return at
+
+
+def _lloyd(Z: FloatArray, centers: FloatArray) -> Array:
+    for _ in range(LLOYD_STEPS):
+        at = np.argmin((centers**2).sum(axis=1) - 2.0 * Z @ centers.T, axis=1)
+        for i in range(len(centers)):
+            if (at == i).any():
+                centers[i] = Z[at == i].mean(axis=0)
+    return at
