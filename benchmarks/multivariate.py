@@ -31,7 +31,7 @@ from sklearn.svm import LinearSVC
 from common import DataMissing, Table, data_file, print_machine
 from undercut import MultivariateClassifier
 from undercut.errors import ConstantModelWarning
-from undercut.estimators.thresholds import best_threshold
+from undercut.estimators.linear.thresholds import best_threshold
 from undercut.io import load_svmlight
 from undercut.measures import AveragePrecision, FBeta, Measure, PrecisionAt, RocArea
 

@@ -27,7 +27,7 @@ from figure3 import SOLVERS
 from ranking_methods import DEFAULT, LINEAR_RIVALS, METHODS, OURS, TREES, Method, Scorer
 from ranking_sets import N_FOLDS, SETS, Documents, Fold, folds, made_up, mq2008
 from undercut import L2, NdcgRisk, PairwiseRisk, Progress, Result, Stop, minimize
-from undercut.estimators.retrieval import ranking_score
+from undercut.estimators.ranking.retrieval import ranking_score
 
 MEASURES = ("ndcg@10", "exponential_ndcg@10", "map", "mrr")
 FIGURE_LAMBDAS = (1e-2, 1e-4, 1e-6)

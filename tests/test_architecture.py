@@ -19,7 +19,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "torch": ["devices"],
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
-    "onnx": ["estimators.onnx_export"],
+    "onnx": ["estimators.files.onnx_export"],
     "piqp": ["solvers.bundle.master"],
     "threadpoolctl": ["threads"],
 }

@@ -126,7 +126,7 @@ def test_no_estimator_is_forgotten():
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_a_gram_matrix_stored_in_single_precision_is_certified_in_double(solver, C, runs, monkeypatch):
     """The rounding of K shifts the objective by more than the wanted gap; it must not be hidden."""
-    monkeypatch.setattr("undercut.estimators.kernel_classifier.DOUBLE", 100)
+    monkeypatch.setattr("undercut.estimators.kernels.kernel_classifier.DOUBLE", 100)
     rng = np.random.default_rng(1)
     samples = rng.standard_normal((600, 30)) / np.sqrt(30.0)
     y = np.where(np.sin(6.0 * samples[:, 0]) + 2.0 * samples[:, 1] + 0.05 * rng.standard_normal(600) > 0.0, 1, -1)
