@@ -43,7 +43,7 @@ class Frames:
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), self.n_utterances]
         self.blocks = list(pairwise(edges))
         self._on_device = None if on_host(X) else layout.moments(X)
-        self._host = X if on_host(X) else to_host(X)
+        self.host = X if on_host(X) else to_host(X)
 
     def each_block(self, weights: HmmWeights, work: Callable[[Block], T]) -> list[T]:
         """What ``work`` makes of every block, in their order; the blocks are divided among threads."""
@@ -52,7 +52,7 @@ class Frames:
         def run(i: int) -> T:
             first, last = self.blocks[i]
             rows = slice(self.offsets[first], self.offsets[last])
-            moments = self.layout.moments(self._host[rows])
+            moments = self.layout.moments(self.host[rows])
             with np.errstate(over="ignore", invalid="ignore"):  # the value of the risk is not finite then
                 here = moments @ weights.gaussians.T if scores is None else scores[rows]
             nodes = np.empty((here.shape[0], self.layout.n_all_states))

@@ -90,19 +90,20 @@ class HmmLayout:
         rows, columns = np.triu_indices(self.n_features)
         return xp.concatenate([ones, X, X[:, rows] * X[:, columns]], -1)
 
-    def scales(self, X: FloatArray) -> FloatArray:
-        """Weights of a penalty that make it independent of the units of the features: standard deviations of moments.
+    def penalty_weights(self, theta: tuple[float, float, float]) -> FloatArray:
+        """Weights of a penalty: theta for constants and slopes of Gaussians, for their squares, and for moves.
 
-        Features that are constant count as if their deviation were one.
+        Squares of features of unit variance vary by a factor of sqrt(2) more than the features.
         """
-        deviations = np.maximum(X.std(axis=0), 0.0)
-        deviations[deviations == 0.0] = 1.0
-        squares = math.sqrt(2.0) * deviations**2  # of x^2, if x is normal
+        linear, squares, moves = theta
+        gaussian = np.full(self.n_moments, math.sqrt(2.0) * squares)
+        gaussian[: 1 + self.n_features] = linear
         if self.covariance == "full":
             rows, columns = np.triu_indices(self.n_features)
-            squares = deviations[rows] * deviations[columns] * np.where(rows == columns, math.sqrt(2.0), 1.0)
-        gaussian = np.concatenate([[1.0], deviations, squares])
-        return np.concatenate([np.tile(gaussian, self.n_gaussians), np.ones(2 * self.n_all_states + self.n_words)])
+            gaussian[1 + self.n_features :][rows != columns] = squares
+        return np.concatenate(
+            [np.tile(gaussian, self.n_gaussians), np.full(2 * self.n_all_states + self.n_words, moves)]
+        )
 
     def natural(self, weights: FloatArray, means: FloatArray, covariances: FloatArray) -> FloatArray:
         """Gaussians as rows of natural parameters.

@@ -18,7 +18,7 @@ from undercut._jit import hmm
 from undercut.contracts import BatchedRisk, Cut, Risk
 from undercut.risks.checks import normalized_weights
 from undercut.risks.structured.hmm.frames import Block, Frames
-from undercut.risks.structured.hmm.layout import HmmLayout, HmmWeights
+from undercut.risks.structured.hmm.layout import HmmWeights
 from undercut.types import Array, FloatArray
 
 
@@ -60,6 +60,7 @@ class HmmRisk(BatchedRisk):
 class WordRisk(HmmRisk):
     """Utterances of one word each: Delta is 1 for a wrong word.
 
+    >>> from undercut.risks.structured.hmm.layout import HmmLayout
     >>> layout = HmmLayout(n_words=2, n_states=1, n_mixtures=1, n_features=1)
     >>> risk = WordRisk(Frames(np.array([[-1.0], [-1.0], [1.0]]), np.array([2, 1]), layout), np.array([0, 1]))
     >>> risk.value(np.zeros(risk.n_params)), risk.cut(np.zeros(risk.n_params)).a[:6]

@@ -6,15 +6,17 @@ then alternates between best paths and Gaussians.  Baum and Welch's iterations g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from undercut._jit import hmm, hmm_sums
-from undercut.errors import require
-from undercut.risks.structured.hmm.frames import BLOCK_FRAMES
+from undercut.errors import DataError, require
+from undercut.risks.structured.hmm.frames import Frames
 from undercut.risks.structured.hmm.layout import HmmLayout, HmmWeights
+from undercut.risks.structured.hmm.paths import aligned
 from undercut.threads import in_threads
 from undercut.types import Array, FloatArray
 
@@ -22,6 +24,7 @@ LLOYD_STEPS = 8  # of k-means after each split of a cluster
 SPLIT = 0.5  # halves of a cluster start this many standard deviations from its mean
 RARE = 1e-6  # the least probability of a Gaussian or a move
 KEEP = 1.5  # frames: with fewer, a Gaussian keeps its mean and covariance
+ALIGNMENTS = 6  # rounds of alignment of connected words
 FALLBACK = 1e-6  # variance floor, relative to a unit variance, where a feature is constant
 
 
@@ -64,57 +67,57 @@ class Fit(NamedTuple):
 def fit_words(
     X: FloatArray, lengths: Array, y: Array, layout: HmmLayout, settings: Likelihood, weight: FloatArray | None = None
 ) -> Fit:
-    """The models of all words, from utterances of one word each; weights of utterances are those of their frames."""
+    """The models of all words, from utterances of one word each; a weight of 2 equals duplicating the utterance."""
+    weight = np.ones(y.size) if weight is None else weight * (y.size / weight.sum())
+    counts = np.bincount(y, weight, minlength=layout.n_words)
+    if not counts.all():
+        raise DataError(f"every word must have an utterance; word {int(np.argmin(counts))} has none: leave it out")
     one = HmmLayout(1, layout.n_states, layout.n_mixtures, layout.n_features, layout.covariance)
-    floor = settings.variance_floor * X.var(axis=0)
+    mean = np.average(X, axis=0, weights=np.repeat(weight, lengths))
+    floor = settings.variance_floor * np.average((X - mean) ** 2, axis=0, weights=np.repeat(weight, lengths))
     floor[floor <= 0.0] = FALLBACK
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
     def fit(c: int) -> tuple[Word, float]:
-        chosen = np.flatnonzero(y == c)
+        chosen = np.flatnonzero((y == c) & (weight > 0.0))
         frames = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in chosen])
-        trainer = _Trainer(X[frames], lengths[chosen], one, floor)
-        return trainer.fit(settings)
+        return _Trainer(X[frames], lengths[chosen], weight[chosen], one, floor).fit(settings)
 
-    words = in_threads(fit, layout.n_words)
-    shares = np.maximum(np.bincount(y, weight, minlength=layout.n_words) / (y.size if weight is None else weight.sum()),
-                        RARE)  # fmt: skip
-    w = np.concatenate([
-        np.concatenate([word.gaussians for word, _ in words]).ravel(),
-        *(np.concatenate([word[at] for word, _ in words]) for at in (1, 2)),
-        np.log(shares),
-    ])  # fmt: skip
-    return Fit(w, float(sum(value for _, value in words)))
+    words, values = zip(*in_threads(fit, layout.n_words), strict=True)
+    parts = [np.concatenate(part) for part in zip(*words, strict=True)]
+    w = np.concatenate([*(part.ravel() for part in parts), np.log(counts / counts.sum())])
+    return Fit(w, float(sum(values)))
 
 
 class _Trainer:
     """The utterances of one word."""
 
-    def __init__(self, X: FloatArray, lengths: Array, layout: HmmLayout, floor: FloatArray) -> None:
-        self.X, self.lengths, self.layout, self.floor = X, lengths, layout, floor
+    def __init__(self, X: FloatArray, lengths: Array, weight: FloatArray, layout: HmmLayout, floor: FloatArray) -> None:
+        self.X, self.lengths, self.weight, self.layout, self.floor = X, lengths, weight, layout, floor
         self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self.of_frame = np.repeat(weight, lengths)
         self.moments = layout.moments(X)
 
     def fit(self, settings: Likelihood) -> tuple[Word, float]:
-        """The model after both phases, and its log-likelihood."""
+        """The model after both phases, and the log-likelihood before the last iteration."""
         word = self._segmental(settings.n_segmental)
         last = -np.inf
         for _ in range(settings.n_em):
-            better, value = self._maximized(word)
-            if value - last <= settings.tol * self.X.shape[0]:
-                break
-            word, last = better, value
+            word, value = self._maximized(word)
+            if value - last <= settings.tol * self.of_frame.sum():
+                return word, value
+            last = value
         return word, last
 
     def _segmental(self, n_rounds: int) -> Word:
         S = self.layout.n_states
         at = np.concatenate([np.arange(n) * S // n for n in self.lengths])
-        for _ in range(n_rounds):
-            word = self._from_paths(at)
+        word = self._from_paths(at)
+        for _ in range(n_rounds - 1):
             path = self._paths(word)
             if np.array_equal(path, at):
                 break
-            at = path
+            at, word = path, self._from_paths(path)
         return word
 
     def _from_paths(self, at: Array) -> Word:
@@ -123,10 +126,9 @@ class _Trainer:
         shares = np.zeros((at.size, S * M))
         for q in range(S):
             rows = np.flatnonzero(at == q)
-            shares[rows, q * M + clusters(self.X[rows], M)] = 1.0
-        n_frames = np.bincount(at, minlength=S).astype(np.float64)
-        leaves = np.full(S, float(self.lengths.size))
-        return self._word(shares, np.array([n_frames - leaves, leaves]))
+            shares[rows, q * M + clusters(self.X[rows], M, self.of_frame[rows])] = self.of_frame[rows]
+        leaves = np.full(S, self.weight.sum())
+        return self._word(shares, np.array([np.bincount(at, self.of_frame, minlength=S) - leaves, leaves]))
 
     def _paths(self, word: Word) -> Array:
         """The state of every frame on the best path of its utterance."""
@@ -134,26 +136,25 @@ class _Trainer:
         nodes = np.empty((scores.shape[0], self.layout.n_states))
         hmm.largest(scores, nodes, np.empty(nodes.shape, np.int64))
         path, begins = np.empty(nodes.shape[0], np.int64), np.empty(nodes.shape[0], np.bool_)
-        for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            hmm.align(nodes[low:high], word.stay, word.leave, np.zeros(1), np.zeros(1, np.int64),
-                      self.layout.n_states, path[low:high], begins[low:high])  # fmt: skip
+        for low, high in pairwise(self.offsets):
+            moves = (word.stay, word.leave, np.zeros(1), np.zeros(1, np.int64), self.layout.n_states)
+            hmm.align(nodes[low:high], *moves, path[low:high], begins[low:high])
         return path
 
     def _maximized(self, word: Word) -> tuple[Word, float]:
         """One iteration of expectation maximization, and the log-likelihood before it."""
         shares = self.moments @ word.gaussians.T
         moves = np.zeros((2, self.layout.n_states))
-        value = hmm_sums.expect(shares, word.stay, word.leave, self.offsets, 0, self.lengths.size, moves)
+        value = hmm_sums.expect(shares, word.stay, word.leave, self.offsets, self.weight, moves)
         return self._word(shares, moves, word), float(value)
 
     def _word(self, shares: FloatArray, moves: FloatArray, last: Word | None = None) -> Word:
         """The model that maximizes the likelihood for given probabilities of Gaussians and numbers of moves."""
         M = self.layout.n_mixtures
         counts = shares.sum(axis=0)
-        sums = shares.T @ self.moments
-        in_state = counts.reshape(-1, M).sum(axis=1)
-        weights = np.maximum(counts / np.repeat(np.maximum(in_state, RARE), M), RARE)
-        gaussians = self.layout.natural(weights, *self._estimates(sums, counts))
+        in_state = np.repeat(np.maximum(counts.reshape(-1, M).sum(axis=1), RARE), M)
+        means, covariances = self._estimates(shares.T @ self.moments, counts)
+        gaussians = self.layout.natural(np.maximum(counts / in_state, RARE), means, covariances)
         kept = counts < KEEP
         if last is not None and kept.any():
             gaussians[kept] = last.gaussians[kept]
@@ -181,26 +182,66 @@ def floored(covariances: FloatArray, floor: FloatArray) -> FloatArray:
     return np.asarray((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1) * np.outer(units, units))
 
 
-def clusters(X: FloatArray, n: int) -> Array:
+def clusters(X: FloatArray, n: int, weight: FloatArray) -> Array:
     """The number of the cluster of every row: k-means from splits of the cluster with the largest scatter."""
     at = np.zeros(X.shape[0], np.int64)
-    scale = X.std(axis=0) if X.shape[0] else np.ones(X.shape[1])
+    scale = X.std(axis=0)
     Z = X / np.where(scale > 0.0, scale, 1.0)
-    for k in range(1, min(n, X.shape[0])):
-        scatter = [float(Z[at == i].var(axis=0).sum() * (at == i).sum()) for i in range(k)]
+    centers = np.average(Z, axis=0, weights=weight)[None]
+    for _ in range(1, min(n, X.shape[0])):
+        scatter = np.bincount(at, weight * ((Z - centers[at]) ** 2).sum(axis=1), minlength=len(centers))
         widest = int(np.argmax(scatter))
-        inside = Z[at == widest]
-        offset = SPLIT * inside.std(axis=0)
-        centers = np.array([Z[at == i].mean(axis=0) for i in range(k)] + [inside.mean(axis=0) + offset])
+        offset = SPLIT * Z[at == widest].std(axis=0)
+        centers = np.vstack([centers, centers[widest] + offset])
         centers[widest] -= offset
-        at = _lloyd(Z, centers)
+        at = _lloyd(Z, centers, weight)
     return at
 
 
-def _lloyd(Z: FloatArray, centers: FloatArray) -> Array:
+def _lloyd(Z: FloatArray, centers: FloatArray, weight: FloatArray) -> Array:
+    """The nearest center of every row, after some steps that move ``centers``."""
+    at = np.zeros(len(Z), np.int64)
     for _ in range(LLOYD_STEPS):
-        at = np.argmin((centers**2).sum(axis=1) - 2.0 * Z @ centers.T, axis=1)
-        for i in range(len(centers)):
-            if (at == i).any():
-                centers[i] = Z[at == i].mean(axis=0)
+        at[:] = np.argmin((centers**2).sum(axis=1) - 2.0 * Z @ centers.T, axis=1)
+        for i in np.unique(at):
+            centers[i] = np.average(Z[at == i], axis=0, weights=weight[at == i])
     return at
+
+
+class ConnectedFit(NamedTuple):
+    """What came of a start from utterances of several words."""
+
+    w: FloatArray
+    lengths: Array  # frames of each word of each utterance, on the best paths
+
+
+def fit_connected(
+    X: FloatArray,
+    lengths: Array,
+    words: Array,
+    ends: Array,
+    layout: HmmLayout,
+    settings: Likelihood,
+    weight: FloatArray | None = None,
+) -> ConnectedFit:
+    """The models of all words, from utterances of several words whose boundaries are not known.
+
+    The utterances are first divided evenly among their words, then by the best paths of the models, in turn.
+    """
+    n_words = np.diff(ends)
+    parts = np.concatenate([np.diff(np.arange(k + 1) * n // k) for k, n in zip(n_words, lengths, strict=True)])
+    of_word = None if weight is None else np.repeat(weight, n_words)
+    quick = replace(settings, n_segmental=1, n_em=0)
+    for _ in range(ALIGNMENTS):
+        w = fit_words(X, parts, words, layout, quick, of_word).w
+        last, parts = parts, word_lengths(Frames(X, lengths, layout), layout.unpack(w), words, ends)
+        if np.array_equal(last, parts):
+            break
+    w = fit_words(X, parts, words, layout, settings, of_word).w
+    return ConnectedFit(w, word_lengths(Frames(X, lengths, layout), layout.unpack(w), words, ends))
+
+
+def word_lengths(frames: Frames, weights: HmmWeights, words: Array, ends: Array) -> Array:
+    """How many frames each word of each utterance has on the best path through these words."""
+    begins = np.concatenate([path.begins for path in aligned(frames, weights, words, ends)])
+    return np.diff(np.append(np.flatnonzero(begins), begins.size))
