@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undercut.errors import DataError
+from undercut.errors import DataError, require
 from undercut.types import Array, FloatArray
 
 LABELS = ("label", "digit")
@@ -107,3 +107,36 @@ def lengths_of(offsets: Any, n_frames: int, name: str = "X") -> NDArray[np.int64
         at = int(np.argmax(lengths < 1))
         raise DataError(f"{name}: offsets must increase; recording {at} goes from {edges[at]} to {edges[at + 1]}")
     return lengths
+
+
+class ConnectedData(NamedTuple):
+    """Utterances of several words, one after the other."""
+
+    X: FloatArray  # (frames, features)
+    offsets: NDArray[np.int64]
+    y: list[list[Any]]  # the words of each utterance
+
+
+def joined(data: SpeechData, n_utterances: int, *, words: tuple[int, int] = (3, 7), seed: int = 0) -> ConnectedData:
+    """Utterances of several words, each made of recordings of one speaker, drawn at random.
+
+    ``words`` are the least and the largest number of words of an utterance.
+
+    >>> data = SpeechData(np.ones((4, 1)), np.array([1, 3]), np.array([7, 1]), np.array([0, 0]), None)
+    >>> joined(data, 2, words=(2, 3), seed=1).y
+    [[1, 1], [7, 7, 1]]
+    """
+    least, most = words
+    require(1 <= least <= most, "`words` must be two numbers of words, the smaller one first, from 1 on", words)
+    require(n_utterances >= 1, "`n_utterances` must be at least 1", n_utterances)
+    if data.y is None or data.speaker is None:
+        raise DataError("recordings can only be joined where their words and speakers are known; got none")
+    rng = np.random.default_rng(seed)
+    speakers = np.unique(data.speaker)
+    drawn = []
+    for _ in range(n_utterances):
+        own = np.flatnonzero(data.speaker == rng.choice(speakers))
+        drawn.append(rng.choice(own, rng.integers(least, most + 1)))
+    parts = data.take(np.concatenate(drawn))
+    lengths = np.array([int(data.lengths[rows].sum()) for rows in drawn])
+    return ConnectedData(parts.X, np.concatenate([[0], np.cumsum(lengths)]), [data.y[rows].tolist() for rows in drawn])

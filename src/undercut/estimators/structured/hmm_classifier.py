@@ -25,8 +25,8 @@ class HmmClassifier(HmmModel):
 
     F is the log-probability of the best path and of the best Gaussian of each frame, divided by the number of frames;
     w0 is the maximum likelihood solution.  The models are left-to-right: a path begins in the first state, stays or
-    moves on to the next one from frame to frame, and ends in the last.  X is a list of arrays with one row per frame, or
-    one matrix of all frames with ``offsets``: utterance i has the rows ``offsets[i] ... offsets[i + 1] - 1``.
+    moves on to the next one from frame to frame, and ends in the last.  X is a list of arrays with one row per frame,
+    or one matrix of all frames with ``offsets``: utterance i has the rows ``offsets[i] ... offsets[i + 1] - 1``.
 
     Parameters
     ----------

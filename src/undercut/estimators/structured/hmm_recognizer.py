@@ -12,9 +12,9 @@ from undercut.estimators.labels import encoded
 from undercut.estimators.structured.hmm_model import HmmModel, Utterances
 from undercut.measures.edit_distance import word_error_rate
 from undercut.risks.checks import normalized_weights
+from undercut.risks.structured.hmm.connected import fit_connected
 from undercut.risks.structured.hmm.paths import Path, looped
 from undercut.risks.structured.hmm.risk import ConnectedRisk
-from undercut.risks.structured.hmm.start import fit_connected
 from undercut.types import Array
 
 
@@ -25,7 +25,8 @@ class HmmRecognizer(HmmModel):
 
     p are the paths through any words, one after the other; F is the log-probability of a path per frame, that of y_i
     the best one through the words of y_i; Delta is the share of frames in a wrong word.  Where the words begin is not
-    given: the maximum likelihood solution w0 finds it, from utterances divided evenly among their words.
+    given: the maximum likelihood solution w0 finds it, from utterances divided evenly among their words,
+    and takes a penalty off every word that makes the fewest training words wrong.
 
     X is as in ``HmmClassifier``, and y a list of words for each utterance.
 

@@ -6,7 +6,7 @@ then alternates between best paths and Gaussians.  Baum and Welch's iterations g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,9 +14,7 @@ import numpy as np
 
 from undercut._jit import hmm, hmm_sums
 from undercut.errors import DataError, require
-from undercut.risks.structured.hmm.frames import Frames
-from undercut.risks.structured.hmm.layout import HmmLayout, HmmWeights
-from undercut.risks.structured.hmm.paths import aligned
+from undercut.risks.structured.hmm.layout import HmmLayout
 from undercut.threads import in_threads
 from undercut.types import Array, FloatArray
 
@@ -24,7 +22,6 @@ LLOYD_STEPS = 8  # of k-means after each split of a cluster
 SPLIT = 0.5  # halves of a cluster start this many standard deviations from its mean
 RARE = 1e-6  # the least probability of a Gaussian or a move
 KEEP = 1.5  # frames: with fewer, a Gaussian keeps its mean and covariance
-ALIGNMENTS = 6  # rounds of alignment of connected words
 FALLBACK = 1e-6  # variance floor, relative to a unit variance, where a feature is constant
 
 
@@ -206,42 +203,3 @@ def _lloyd(Z: FloatArray, centers: FloatArray, weight: FloatArray) -> Array:
         for i in np.unique(at):
             centers[i] = np.average(Z[at == i], axis=0, weights=weight[at == i])
     return at
-
-
-class ConnectedFit(NamedTuple):
-    """What came of a start from utterances of several words."""
-
-    w: FloatArray
-    lengths: Array  # frames of each word of each utterance, on the best paths
-
-
-def fit_connected(
-    X: FloatArray,
-    lengths: Array,
-    words: Array,
-    ends: Array,
-    layout: HmmLayout,
-    settings: Likelihood,
-    weight: FloatArray | None = None,
-) -> ConnectedFit:
-    """The models of all words, from utterances of several words whose boundaries are not known.
-
-    The utterances are first divided evenly among their words, then by the best paths of the models, in turn.
-    """
-    n_words = np.diff(ends)
-    parts = np.concatenate([np.diff(np.arange(k + 1) * n // k) for k, n in zip(n_words, lengths, strict=True)])
-    of_word = None if weight is None else np.repeat(weight, n_words)
-    quick = replace(settings, n_segmental=1, n_em=0)
-    for _ in range(ALIGNMENTS):
-        w = fit_words(X, parts, words, layout, quick, of_word).w
-        last, parts = parts, word_lengths(Frames(X, lengths, layout), layout.unpack(w), words, ends)
-        if np.array_equal(last, parts):
-            break
-    w = fit_words(X, parts, words, layout, settings, of_word).w
-    return ConnectedFit(w, word_lengths(Frames(X, lengths, layout), layout.unpack(w), words, ends))
-
-
-def word_lengths(frames: Frames, weights: HmmWeights, words: Array, ends: Array) -> Array:
-    """How many frames each word of each utterance has on the best path through these words."""
-    begins = np.concatenate([path.begins for path in aligned(frames, weights, words, ends)])
-    return np.diff(np.append(np.flatnonzero(begins), begins.size))
