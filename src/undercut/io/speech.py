@@ -63,7 +63,7 @@ def load_speech(path: str | os.PathLike[str]) -> SpeechData:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+    except (ValueError, TypeError, zipfile.BadZipFile, EOFError) as error:
         raise DataError(f"{name}: must be a NumPy archive (.npz) of plain arrays; got {error}") from error
     for key in ("X", "offsets"):
         if key not in arrays:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.base import _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 
 from undercut.errors import DataError
 from undercut.estimators.labels import encoded
@@ -18,7 +18,7 @@ from undercut.risks.structured.hmm.start import fit_words
 from undercut.types import Array, FloatArray
 
 
-class HmmClassifier(HmmModel):
+class HmmClassifier(ClassifierMixin, HmmModel):
     """Hidden Markov models, one per class, with a large margin between their Viterbi scores (Do and Artières 2012).
 
         min_w lam/2 |theta (w - w0)|^2 + sum_i weight_i max_y (F(x_i, y) + [y != y_i] - F(x_i, y_i))
@@ -43,14 +43,16 @@ class HmmClassifier(HmmModel):
     variance_floor : the least variance of a Gaussian, relative to that of all frames
     device : str or None
         Where torch computes the scores of frames, such as "cuda"; ``None`` is NumPy.
-    solver : "auto", the name of a solver, or a ``Solver``; "auto" is ``NonconvexBundle``
+    solver : "auto", the name of a solver, or a ``Solver``
+        "auto" is ``NonconvexBundle`` with the search "single", which suits risks with kinks everywhere.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``;
         ``warm_start`` needs a last fit of the same sizes
 
     Attributes
     ----------
     classes_ : array of labels
-    coef_, center_ : arrays of shape (layout_.n_params,): the solution and w0; ``layout_.unpack`` names their parts
+    parameters_, center_ : arrays of shape (layout_.n_params,)
+        The solution and w0; ``layout_.unpack`` names their parts.
     mean_, scale_ : what the features were shifted and divided by
     objective_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``; the certificate is "local"
 
@@ -63,8 +65,6 @@ class HmmClassifier(HmmModel):
     >>> model.predict([rise, fall]), model.certificate_, model.predict_states([rise])[0]
     (array(['rise', 'fall'], dtype='<U4'), 'local', array([0, 0, 0, 0, 1, 1, 1, 1]))
     """
-
-    _estimator_type: ClassVar[str] = "classifier"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offsets: Any = None) -> Self:
@@ -86,17 +86,18 @@ class HmmClassifier(HmmModel):
     def decision_function(self, X: Any, offsets: Any = None) -> FloatArray:
         """F of every utterance and class: log-probabilities of best paths per frame."""
         frames = self._known(X, offsets)
-        return frames.word_scores(self.layout_.unpack(self.coef_)) / frames.lengths[:, None]
+        return frames.word_scores(self.layout_.unpack(self.parameters_)) / frames.lengths[:, None]
 
     def predict(self, X: Any, offsets: Any = None) -> Array:
         """The class with the largest score, one per utterance."""
-        labels: Array = self.classes_[self.decision_function(X, offsets).argmax(axis=1)]
+        codes = self.decision_function(X, offsets).argmax(axis=1)
+        labels: Array = self.classes_[codes]
         return labels
 
     def predict_log_proba(self, X: Any, offsets: Any = None) -> FloatArray:
         """Log-probabilities of the classes, the best path of each standing for all of its paths."""
         frames = self._known(X, offsets)
-        return np.asarray(log_softmax(frames.word_scores(self.layout_.unpack(self.coef_)), axis=1))
+        return np.asarray(log_softmax(frames.word_scores(self.layout_.unpack(self.parameters_)), axis=1))
 
     def predict_proba(self, X: Any, offsets: Any = None) -> FloatArray:
         """Probabilities of the classes, one row per utterance."""
@@ -104,7 +105,7 @@ class HmmClassifier(HmmModel):
 
     def predict_states(self, X: Any, offsets: Any = None) -> list[Array]:
         """The state of every frame on the best path of the predicted class, from 0 on."""
-        frames, weights = self._known(X, offsets), self.layout_.unpack(self.coef_)
+        frames, weights = self._known(X, offsets), self.layout_.unpack(self.parameters_)
         words = frames.word_scores(weights).argmax(axis=1)
         paths = aligned(frames, weights, words, np.arange(words.size + 1))
         return [path.states % self.layout_.n_states for path in paths]
@@ -128,7 +129,5 @@ def _labels(y: Any, n: int) -> list[Any]:
 def _check_words(weights: Array, classes: Array) -> None:
     """Refuse a class whose utterances all have weight zero."""
     if not weights.all():
-        raise DataError(
-            f"every class must have an utterance of positive weight; {classes[int(np.argmin(weights))]!r} has none: "
-            "leave its utterances out"
-        )
+        missing = classes.tolist()[int(np.argmin(weights))]
+        raise DataError(f"every class must have an utterance of positive weight; {missing!r} has none: leave it out")

@@ -23,6 +23,7 @@ from undercut.risks.structured.hmm.frames import Frames
 from undercut.risks.structured.hmm.layout import HmmLayout
 from undercut.risks.structured.hmm.risk import HmmRisk
 from undercut.risks.structured.hmm.start import Likelihood
+from undercut.solvers import NonconvexBundle
 from undercut.trace import Callbacks
 from undercut.types import Array, FloatArray
 
@@ -38,9 +39,9 @@ class HmmModel(CertifiedEstimator):
     """Left-to-right hidden Markov models of words, trained with a large margin around their likelihood solution."""
 
     classes_: Array
-    coef_: FloatArray
+    parameters_: FloatArray
     layout_: HmmLayout
-    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "center_", "layout_", "mean_", "scale_")
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "parameters_", "center_", "layout_", "mean_", "scale_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "n_states": [Interval(Integral, 1, None, closed="left")],
@@ -81,8 +82,9 @@ class HmmModel(CertifiedEstimator):
         self.center_, layout = center, self.layout_
         reg = L2(self.lam, center=center, weights=layout.penalty_weights(self._theta()))
         minimizer = self._minimizer()
-        result = minimizer(risk, reg, center if last is None else last)
-        self.coef_ = result.w
+        solver = NonconvexBundle(line_search="single") if self.solver == "auto" else None
+        result = minimizer(risk, reg, center if last is None else last, solver=solver)
+        self.parameters_ = result.w
         return self._conclude(minimizer, [result])
 
     def _theta(self) -> tuple[float, float, float]:
@@ -96,14 +98,14 @@ class HmmModel(CertifiedEstimator):
 
     def _last(self, layout: HmmLayout, classes: Array) -> FloatArray | None:
         """The solution of the last fit where ``warm_start`` asks for it; refused if it is of other sizes."""
-        if not (self.warm_start and hasattr(self, "coef_")):
+        if not (self.warm_start and hasattr(self, "parameters_")):
             return None
         if layout != self.layout_ or not np.array_equal(classes, self.classes_):
             raise ParameterError(
                 "warm_start needs a last fit of the same sizes and words; the last fit has "
                 f"{self.layout_} and this one {layout}: set warm_start=False"
             )
-        return self.coef_
+        return self.parameters_
 
     def _layout(self, n_words: int) -> HmmLayout:
         return HmmLayout(n_words, self.n_states, self.n_mixtures, self.n_features_in_, self.covariance)
@@ -145,7 +147,7 @@ class HmmModel(CertifiedEstimator):
 
     def _known(self, X: Any, offsets: Any) -> Frames:
         """Utterances for a fitted model."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "parameters_")
         utterances = self._utterances(X, offsets)
         if utterances.X.shape[1] != self.n_features_in_:
             raise DataError(
@@ -161,7 +163,7 @@ class HmmModel(CertifiedEstimator):
         layout = model.layout_
         if (layout.n_words, layout.n_features) != (model.classes_.size, model.n_features_in_):
             raise ValueError(f"{layout} does not fit {model.classes_.size} words and {model.n_features_in_} features")
-        shapes = {"coef_": layout.n_params, "center_": layout.n_params}
+        shapes = {"parameters_": layout.n_params, "center_": layout.n_params}
         for name, size in (shapes | {"mean_": layout.n_features, "scale_": layout.n_features}).items():
             if getattr(model, name).shape != (size,):
                 raise ValueError(f"{name} of shape {getattr(model, name).shape} does not fit {layout}")

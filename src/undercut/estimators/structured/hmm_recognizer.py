@@ -38,7 +38,8 @@ class HmmRecognizer(HmmModel):
     Attributes
     ----------
     classes_ : array of words
-    coef_, center_, layout_, mean_, scale_, objective_, gap_, certificate_, n_iter_, result_ : as in ``HmmClassifier``
+    parameters_, center_, layout_, mean_, scale_ : as in ``HmmClassifier``
+    objective_, gap_, certificate_, n_iter_, result_ : as in ``HmmClassifier``
 
     Examples
     --------
@@ -82,14 +83,17 @@ class HmmRecognizer(HmmModel):
 
     def predict(self, X: Any, offsets: Any = None) -> list[Array]:
         """The words of the path with the highest score, an array for each utterance."""
-        return [self.classes_[path.words(self.layout_)] for path in self._paths(X, offsets)]
+        paths = self._paths(X, offsets)
+        return [self.classes_[path.words(self.layout_)] for path in paths]
 
     def predict_states(self, X: Any, offsets: Any = None) -> list[Array]:
         """The state of every frame in its word, from 0 on."""
-        return [path.states % self.layout_.n_states for path in self._paths(X, offsets)]
+        paths = self._paths(X, offsets)
+        return [path.states % self.layout_.n_states for path in paths]
 
     def _paths(self, X: Any, offsets: Any) -> list[Path]:
-        return looped(self._known(X, offsets), self.layout_.unpack(self.coef_))
+        frames = self._known(X, offsets)
+        return looped(frames, self.layout_.unpack(self.parameters_))
 
     def score(self, X: Any, y: Any, offsets: Any = None) -> float:
         """1 minus the word error rate: edit distances, divided by the number of true words; may be negative."""

@@ -182,17 +182,23 @@ def floored(covariances: FloatArray, floor: FloatArray) -> FloatArray:
 def clusters(X: FloatArray, n: int, weight: FloatArray) -> Array:
     """The number of the cluster of every row: k-means from splits of the cluster with the largest scatter."""
     at = np.zeros(X.shape[0], np.int64)
-    scale = X.std(axis=0)
+    scale = _deviation(X, weight)
     Z = X / np.where(scale > 0.0, scale, 1.0)
     centers = np.average(Z, axis=0, weights=weight)[None]
     for _ in range(1, min(n, X.shape[0])):
         scatter = np.bincount(at, weight * ((Z - centers[at]) ** 2).sum(axis=1), minlength=len(centers))
         widest = int(np.argmax(scatter))
-        offset = SPLIT * Z[at == widest].std(axis=0)
+        offset = SPLIT * _deviation(Z[at == widest], weight[at == widest])
         centers = np.vstack([centers, centers[widest] + offset])
         centers[widest] -= offset
         at = _lloyd(Z, centers, weight)
     return at
+
+
+def _deviation(X: FloatArray, weight: FloatArray) -> FloatArray:
+    """Standard deviations of the columns."""
+    mean = np.average(X, axis=0, weights=weight)
+    return np.asarray(np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight)))
 
 
 def _lloyd(Z: FloatArray, centers: FloatArray, weight: FloatArray) -> Array:
