@@ -17,8 +17,9 @@ from undercut.cli.standard import STANDARD
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.tasks.samples import read_fitting
 from undercut.cli.tasks.sequences import fitted_sequences, labelled_lines, sequence_rows
+from undercut.cli.tasks.speech import read_speech, speech_rows, word_lines
 from undercut.errors import DataError
-from undercut.estimators import RnaFolder, SequenceLabeler
+from undercut.estimators import HmmClassifier, RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.io.svmlight import SvmlightData
 
@@ -38,6 +39,9 @@ def write_predictions(
         return
     if isinstance(fitted, RnaFolder):
         _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
+        return
+    if isinstance(fitted, HmmClassifier):
+        _write(word_lines(fitted, read_speech(file, labelled=False), wanted), output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False).X
     header, values = _values(fitted, X, wanted, model)
@@ -88,6 +92,8 @@ def score_rows(
         return sequence_rows(fitted, data)
     if isinstance(fitted, RnaFolder):
         return rna_rows(fitted, read_rna(file, labelled=True))
+    if isinstance(fitted, HmmClassifier):
+        return speech_rows(fitted, read_speech(file, labelled=True))
     return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True), metrics)
 
 
