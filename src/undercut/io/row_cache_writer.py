@@ -6,6 +6,7 @@ change and samples of its content, and of how it was read.  So a file that was c
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import hashlib
 import os
@@ -58,7 +59,14 @@ def cached_rows(
             write_meta(partial, str(name), layout)
             _give_name(partial, cache)
         name.remove_older(home)
+        _give_back()
     return RowCache(cache)
+
+
+def _give_back() -> None:
+    """Give freed memory back to the system, which the C library of Linux does when it is asked."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class _Name(NamedTuple):
@@ -206,6 +214,7 @@ class _Writer:
         with open(self.folder / "dense", "wb") as target:
             for rows in sparse.blocks(COPY_BYTES):
                 sparse.rows(rows.start, rows.stop).toarray().tofile(target)
+                sparse.advise(rows.start, rows.stop, "MADV_DONTNEED")
         for name in ("indptr", "columns"):
             (self.folder / name).unlink()
         (self.folder / "dense").replace(self.folder / "values")

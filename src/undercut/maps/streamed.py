@@ -58,9 +58,9 @@ def stream_svmlight(
 
     The first call converts the file, plain or compressed, into a memory-mapped cache beside it or in the folder
     `cache`; later calls use that as long as the file does not change.  `memory` bounds the resident memory of the
-    process, mapped pages included: what it has now, the vectors of a fit with an entry per row (200 bytes a row, and 80 more for
-    every class after the second), the planes of a bundle and some blocks of rows.  The other arguments are those
-    of ``load_svmlight``; with `dtype` "auto" values are float32 where every number of the file is one exactly.
+    process, mapped pages included: what it has now, the vectors of a fit with an entry per row (200 bytes a row, and
+    80 more for every class after the second), the planes of a bundle and some blocks of rows.  The other arguments are
+    those of ``load_svmlight``; with `dtype` "auto" values are float32 where every number of the file is one exactly.
 
     >>> import tempfile, pathlib
     >>> from undercut import LinearClassifier
@@ -95,6 +95,7 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
         self.plane_bytes = max(memory // PLANES, 8 * LEAST_PLANES * n_features)
         block_bytes = min(memory // BLOCKS, MOST_BLOCK)
         self._blocks = cache.blocks(block_bytes)
+        _compile(cache)  # before the memory is counted
         self._other_bytes = resident_bytes() + self.plane_bytes + 4 * block_bytes  # two are mapped, and widened
         self.check_room(TARGET_BYTES)
         self._stays = cache.n_bytes <= memory - self._other_bytes - ROW_BYTES * self.shape[0]
@@ -230,6 +231,12 @@ class StreamedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (str(self._cache.folder), self.shape[1], self.memory)
+
+
+def _compile(cache: RowCache) -> None:
+    """Compile, or load, what multiplies the rows."""
+    X = trusted_design(cache.rows(0, 1))
+    X.rmatvec(X.matvec(np.zeros(cache.shape[1])))
 
 
 def _resized(X: Any, n_features: int) -> Any:

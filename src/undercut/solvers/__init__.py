@@ -23,13 +23,16 @@ from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.race import Race
+from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
 
 __all__ = [
     "SOLVERS",
+    "AlongPartitions",
     "AsynchronousHedging",
     "CachedCuttingPlane",
     "Checkpoint",
@@ -45,6 +48,7 @@ __all__ = [
     "LeastSquares",
     "LevelBundle",
     "LineSearchBundle",
+    "MeanOfPartitions",
     "Newton",
     "NonconvexBundle",
     "PairDescent",
@@ -52,6 +56,7 @@ __all__ = [
     "ProximalBundle",
     "Race",
     "Relay",
+    "StochasticGradient",
     "Stop",
     "Subgradient",
     "TruncatedNewton",

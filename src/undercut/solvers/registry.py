@@ -27,7 +27,9 @@ from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
@@ -59,6 +61,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ClassicBundle,
     ConvexConcave,
     Subgradient,
+    StochasticGradient,
     DualCoordinate,
     WorkingSet,
     PairDescent,
@@ -69,5 +72,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     Proximal,
     Adaptive,
     Pegasos,
+    AlongPartitions,
+    MeanOfPartitions,
 )
 SOLVERS: dict[str, type[AnySolver]] = {snake_case(solver.__name__): solver for solver in _ALL}
