@@ -15,11 +15,13 @@ import scipy.sparse as sp
 from undercut.contracts import Loss, MulticlassLoss, Risk
 from undercut.errors import DataError
 from undercut.io.svmlight import load_svmlight
-from undercut.maps.design import as_matrix, trusted_design
+from undercut.maps.design import WithConstant, as_matrix, trusted_design
+from undercut.maps.matrix import Matrix
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.types import Array, FloatArray
 
 Block = dict[str, Any]
+MakeDesign = Callable[[Any], Matrix]
 
 
 class Source(NamedTuple):
@@ -96,6 +98,18 @@ def gathered_rows(block: Block, rows: Array) -> Any:
     return block["X"][rows]
 
 
+def samples(block: Block) -> Any:
+    """X."""
+    return block["X"]
+
+
+def moments(block: Block) -> tuple[float, float, int]:
+    """The sum of the entries of X, that of their squares, and their number."""
+    X = block["X"]
+    values = X.data if sp.issparse(X) else X
+    return float(values.sum(dtype=np.float64)), float(np.vdot(values, values)), int(X.shape[0] * X.shape[1])
+
+
 class Target(NamedTuple):
     """What the labels of a problem mean."""
 
@@ -113,17 +127,35 @@ class Target(NamedTuple):
         return weight if sample_weight is None else weight * sample_weight
 
 
-def regression(X: Any, y: Array, sample_weight: Any = None, *, loss: Loss, fit_intercept: bool, **_: Any) -> Risk:
+def regression(
+    X: Any,
+    y: Array,
+    sample_weight: Any = None,
+    *,
+    loss: Loss,
+    fit_intercept: bool,
+    design: MakeDesign = trusted_design,
+    **_: Any,
+) -> Risk:
     """The risk of a regression."""
-    return _weighed(LinearRisk(trusted_design(X), y, loss, sample_weight, fit_intercept), sample_weight)
+    return _weighed(LinearRisk(design(X), y, loss, sample_weight, fit_intercept), sample_weight)
 
 
 def one_class(
-    X: Any, y: Array, sample_weight: Any = None, *, target: Target, code: int, loss: Loss, fit_intercept: bool, **_: Any
+    X: Any,
+    y: Array,
+    sample_weight: Any = None,
+    *,
+    target: Target,
+    code: int,
+    loss: Loss,
+    fit_intercept: bool,
+    design: MakeDesign = trusted_design,
+    **_: Any,
 ) -> Risk:
     """The risk of one class against the rest."""
     weight, signs = target.weight(y, sample_weight), np.where(target.codes(y) == code, 1.0, -1.0)
-    return _weighed(LinearRisk(trusted_design(X), signs, loss, weight, fit_intercept), weight)
+    return _weighed(LinearRisk(design(X), signs, loss, weight, fit_intercept), weight)
 
 
 def all_classes(X: Any, y: Array, sample_weight: Any = None, *, target: Target, loss: MulticlassLoss, **_: Any) -> Risk:
@@ -136,6 +168,11 @@ def all_classes(X: Any, y: Array, sample_weight: Any = None, *, target: Target, 
 def ranking(X: Any, y: Array, qid: Array, *, risk_of: Callable[..., Risk], **weights: Any) -> Risk:
     """The risk of a ranking."""
     return risk_of(trusted_design(X), y, qid, **weights)
+
+
+def with_constant(X: Any) -> Matrix:
+    """X with a constant feature, whose weight is the intercept."""
+    return WithConstant(trusted_design(X))
 
 
 def _weighed(risk: Any, weight: FloatArray | None) -> Risk:

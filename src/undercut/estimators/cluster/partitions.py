@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from undercut.contracts import Risk
 from undercut.errors import ClusterError, DataError
 from undercut.estimators.cluster import blocks
 from undercut.estimators.cluster.blocks import Source
 from undercut.io.text_blocks import byte_ranges
-from undercut.maps.parts import Parts
+from undercut.maps.parts import Parts, added
 from undercut.risks import ShardedRisk
 from undercut.types import Array, FloatArray
 
@@ -170,6 +171,30 @@ class PartitionedData:
     def risk(self, make: Callable[..., Risk], **settings: Any) -> ShardedRisk:
         """The risk whose shards ``make(**block, **settings)`` makes next to their rows."""
         return ShardedRisk.of(self.parts, partial(make, **settings))
+
+
+class RowsThere:
+    """The rows of X in partitions, of which some can be fetched: what a kernel machine asks of its samples."""
+
+    def __init__(self, data: PartitionedData) -> None:
+        self.data, self.shape = data, (data.n_samples, data.n_features)
+
+    @property
+    def parts(self) -> Parts:
+        """X alone."""
+        return self.data.parts.made(blocks.samples)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Array) -> Any:
+        some = self.data.rows(np.asarray(rows))
+        return (sp.vstack if sp.issparse(some[0]) else np.concatenate)(some)
+
+    def variance(self) -> float:
+        """Of all entries."""
+        total, squares, n = self.data.parts.total(blocks.moments, add=added)
+        return float(squares / n - (total / n) ** 2)
 
 
 def matching(files: Any) -> list[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
@@ -120,7 +120,8 @@ class AlongPartitions(PartitionSolver):
         order = np.random.default_rng((self.method.seed, state.progress.step)).permutation(risk.weights.size)
         game = state.game
         for k in order.tolist():
-            (game,) = risk.parts.each(_played, self.method, game, reg.lam, state.radius, which=[k])
+            at = Visit(self.method, reg.lam, state.radius, state.progress.step)
+            (game,) = risk.parts.each(_played, at, game, which=[k])
         return game
 
 
@@ -140,29 +141,39 @@ class MeanOfPartitions(PartitionSolver):
     @override
     def visit(self, risk: ShardedRisk, reg: L2, state: PartitionState) -> Game:
         weights = [float(weight) for weight in risk.weights]
-        given = self.method, state.game, reg.lam, state.radius
-        last, u, numbers = risk.parts.total(_share, *given, items=weights, add=_joined)
+        at = Visit(self.method, reg.lam, state.radius, state.progress.step)
+        last, u, numbers = risk.parts.total(_share, at, state.game, items=weights, add=_joined)
         game = Game(last, u, numbers, state.game.rng)
         game.move_to(last)
         return game
 
 
-def _played(shard: Any, method: OnlineSolver, game: Game, lam: float, radius: float) -> Game:
+class Visit(NamedTuple):
+    """What a partition is told of a pass beside the game."""
+
+    method: OnlineSolver
+    lam: float
+    radius: float
+    n_passes: int  # before this one
+
+
+def _played(shard: Any, at: Visit, game: Game) -> Game:
     """The game after a pass over one partition."""
     risk = shard.risk
     if not isinstance(risk.design, Matrix):
         raise CapabilityError(f"online methods need X as a dense or sparse matrix; got {type(risk.design).__name__}")
-    own = Game(game.v.copy(), game.u.copy(), game.numbers.copy(), np.random.default_rng(game.rng.integers(2**32)))
+    rng = np.random.default_rng((at.method.seed, at.n_passes, shard.number))
+    own = Game(game.v.copy(), game.u.copy(), game.numbers.copy(), rng)
     samples = Samples.of(risk.design, risk.y, risk.n_samples * risk.weight, risk.loss)
     with one_thread():
-        method.absorb(own, samples, lam, radius)
+        at.method.absorb(own, samples, at.lam, at.radius)
     own.move_to(own.last)
     return own
 
 
-def _share(shard: Any, method: OnlineSolver, game: Game, lam: float, radius: float, weight: float) -> tuple[Any, ...]:
+def _share(shard: Any, at: Visit, game: Game, weight: float) -> tuple[Any, ...]:
     """The share of one partition in the mean of the models, of the sums of iterates and of their counts."""
-    own = _played(shard, method, game, lam, radius)
+    own = _played(shard, at, game)
     numbers = own.numbers.copy()
     numbers[kernel.N_SUMMED] *= weight
     return weight * own.last, weight * own.u, numbers
