@@ -131,9 +131,7 @@ def predict(
                 predict_there(of, file, output, wanted=wanted, strict=strict)
             return
         with input_file(file) as source:
-            write_predictions(
-                of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=OnDisk.of(given)
-            )
+            write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=OnDisk.of(given))
 
 
 @app.command()

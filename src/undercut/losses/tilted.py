@@ -45,7 +45,7 @@ class TiltedPieces(Tilted, PiecewiseLinearLoss):
 
     @override
     def origin(self, y: FloatArray) -> FloatArray:
-        return self.loss.pieces(y).kinks[0]
+        return np.asarray(self.loss.pieces(y).kinks[0])
 
 
 @dataclass(frozen=True)

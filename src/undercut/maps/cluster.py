@@ -235,8 +235,8 @@ class ClusterParts(Parts):
         """The answer of one question, ``None`` if it was lost with its worker."""
         try:
             answer = future.result()
-        except CancelledError as error:
-            self._renew(error)
+        except CancelledError:
+            self._renew()
             return None
         except KilledWorker as error:
             raise ClusterError(f"several workers died with the same partition: {error}") from error
@@ -285,7 +285,8 @@ class ClusterParts(Parts):
         """Tasks for part k run where it has answered before, as long as that worker lives: what it keeps is there."""
         if k not in self._homes:
             return nullcontext()
-        return dask.annotate(workers=[self._homes[k]], allow_other_workers=True)
+        here: AbstractContextManager[Any] = dask.annotate(workers=[self._homes[k]], allow_other_workers=True)
+        return here
 
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""

@@ -60,7 +60,6 @@ class Parts(ABC):
     def crossed(self, function: Callable[[list[Any], int], Any]) -> Parts:
         """New parts ``function(all parts, k)``, each made next to part k: the parts are exchanged for it once."""
 
-
     @abstractmethod
     def streamed(
         self,
@@ -124,7 +123,6 @@ class LocalParts(Parts):
     @override
     def crossed(self, function: Callable[[list[Any], int], Any]) -> LocalParts:
         return LocalParts([function(self.values, k) for k in range(len(self))], self.names)
-
 
     longest_delay = 0
 

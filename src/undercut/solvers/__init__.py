@@ -25,8 +25,8 @@ from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
-from undercut.solvers.race import Race
 from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
+from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
 

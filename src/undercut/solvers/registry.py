@@ -29,8 +29,8 @@ from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
-from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
+from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
 

@@ -175,8 +175,8 @@ def with_constant(X: Any) -> Matrix:
     return WithConstant(trusted_design(X))
 
 
-def _weighed(risk: Any, weight: FloatArray | None) -> Risk:
+def _weighed(risk: Risk, weight: FloatArray | None) -> Risk:
     """The risk, which counts among those of the other partitions by the sum of its weights."""
     if weight is not None:
-        risk.mass = float(np.sum(weight))
-    return risk  # type: ignore[no-any-return]
+        vars(risk)["mass"] = float(np.sum(weight))
+    return risk

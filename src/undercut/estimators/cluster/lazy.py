@@ -30,7 +30,8 @@ def _mapped(method: Callable[..., Any], model: Any, X: Any) -> Any:
         raise DataError(f"X has {X.shape[1]} features, and {type(model).__name__} expects {model.n_features_in_}")
     like = np.asarray(method(model, _one_row(X)))
     if hasattr(X, "columns"):
-        return X.map_partitions(_framed, method, model, meta=_frame(like[:0])).to_dask_array()
+        answers = X.map_partitions(_framed, method, model, meta=_frame(X._meta, like[:0])).to_dask_array()
+        return answers[:, 0] if like.ndim == 1 else answers
     if X.numblocks[1] != 1:
         X = X.rechunk({1: -1})
     axes = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
@@ -40,7 +41,7 @@ def _mapped(method: Callable[..., Any], model: Any, X: Any) -> Any:
 def _one_row(X: Any) -> Any:
     """A row of zeros, with names where the columns have them: what the answer to it is like."""
     zeros = np.zeros((1, X.shape[1]))
-    return X._meta.__class__(zeros, columns=list(X.columns)) if hasattr(X, "columns") else zeros
+    return type(X._meta)(zeros, columns=list(X.columns)) if hasattr(X, "columns") else zeros
 
 
 def _answer(block: Any, *, method: Callable[..., Any], model: Any) -> Any:
@@ -48,10 +49,9 @@ def _answer(block: Any, *, method: Callable[..., Any], model: Any) -> Any:
 
 
 def _framed(block: Any, method: Callable[..., Any], model: Any) -> Any:
-    return _frame(np.asarray(method(model, block)))
+    return _frame(block, np.asarray(method(model, block)))
 
 
-def _frame(values: Any) -> Any:
-    import pandas as pd
-
-    return pd.Series(values) if values.ndim == 1 else pd.DataFrame(values)
+def _frame(block: Any, values: Any) -> Any:
+    """A dataframe of the kind of the block."""
+    return type(block)(values)

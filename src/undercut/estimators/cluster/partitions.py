@@ -134,7 +134,8 @@ class PartitionedData:
         classes, codes = np.unique(np.concatenate([labels for labels, _ in counted]), return_inverse=True)
         if classes.size < 2:
             raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {classes[0]}")
-        return classes, np.bincount(codes, weights=np.concatenate([counts for _, counts in counted]))
+        counts = np.bincount(codes, weights=np.concatenate([counts for _, counts in counted]))
+        return classes, counts.astype(np.float64)
 
     def n_queries(self) -> int:
         """How many different queries there are."""
@@ -223,7 +224,7 @@ def divided(paths: Sequence[str], n_parts: int) -> list[Source]:
     for path in paths:
         n = max(1, round(os.path.getsize(path) / share)) if n_parts > 1 else 1
         ranges = byte_ranges(path, n) if n > 1 else [None]
-        sources += [Source(os.path.abspath(path), None if each is None else tuple(each)) for each in ranges]
+        sources += [Source(os.path.abspath(path), each) for each in ranges]
     return sources
 
 

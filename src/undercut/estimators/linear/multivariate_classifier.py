@@ -106,7 +106,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
             data = PartitionedData.of(X, y)
             data.require("y", "pass y")
             take_columns(self, data)
-            design, y = ShardedDesign(data.parts), data.gathered("y")
+            design: Design = ShardedDesign(data.parts)
+            y = data.gathered("y")
         else:
             X, y = validated(self, X, y=y, reset=True)
             design = trusted_design(X)

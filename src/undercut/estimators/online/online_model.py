@@ -88,8 +88,7 @@ class OnlineModel(LinearModel, CertifiedEstimator):
         """Refuse a solver of partitions for data that are in none."""
         if isinstance(self.solver, PartitionSolver):
             raise DataError(
-                f"{self.solver.name} is for data in partitions; got arrays in memory: use "
-                f"solver={self.solver.method!r}"
+                f"{self.solver.name} is for data in partitions; got arrays in memory: use solver={self.solver.method!r}"
             )
 
     def _fit_passes(self, X: Any, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:

@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from undercut.contracts import Loss
 from undercut.estimators.cluster import blocks
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
-from undercut.estimators.inputs import take_columns, optional_weight, validated
+from undercut.estimators.inputs import optional_weight, take_columns, validated
 from undercut.estimators.linear.linear_model import Start
 from undercut.estimators.linear.linear_regressor import RegressorBase
 from undercut.estimators.online.online_model import STREAM, OnlineModel

@@ -74,7 +74,7 @@ class RowBlock:
     def entries(self, rows: Array) -> Array:
         """The columns ``rows`` of those of the same rows that are here."""
         own = rows[(rows >= self.start) & (rows < self.start + len(self.K))] - self.start
-        return self.K[own][:, rows]
+        return np.asarray(self.K[own][:, rows])
 
 
 class ShardedGram(Gram):

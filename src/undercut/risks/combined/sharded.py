@@ -8,7 +8,17 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import BatchedRisk, CurvedRisk, Cut, HessianOperator, Line, LineRisk, Risk, RowDesign, SmoothRisk
+from undercut.contracts import (
+    BatchedRisk,
+    CurvedRisk,
+    Cut,
+    HessianOperator,
+    Line,
+    LineRisk,
+    Risk,
+    RowDesign,
+    SmoothRisk,
+)
 from undercut.errors import CapabilityError, DataError, require
 from undercut.kinds import Kinded
 from undercut.maps.parts import LocalParts, Parts, added

@@ -45,7 +45,6 @@ class Store(ABC):
     def each(self, question: Callable[..., Any], order: Order) -> list[Any]:
         """``question(shard, scenario, order)`` of every scenario."""
 
-
     @abstractmethod
     def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
         """Advance one scenario after the other, each by the latest mean; the last mean, and the evaluations."""
