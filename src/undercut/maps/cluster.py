@@ -20,6 +20,7 @@ from typing import Any
 import dask
 import numpy as np
 from distributed import Client, LocalCluster, as_completed, get_client, get_worker
+from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
@@ -28,6 +29,7 @@ from undercut.maps.parts import Parts, naming, nbytes, numbered
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
+PATIENCE = 30.0  # seconds to wait for the first worker, such as one that is being restarted
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -47,13 +49,14 @@ class Traffic:
 class Cluster:
     """Workers of dask.distributed: those of a ``Client``, of the scheduler at an address, or new local processes.
 
-    An integer starts that many processes on this machine, which listen on the loopback interface only; their script
-    must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security`` object with TLS settings.
+    An integer starts that many processes on this machine, which listen on the loopback interface only, as the
+    dashboard does; their script must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security``
+    object with TLS settings.
     What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
     """
 
     def __init__(
-        self, where: Client | str | int, *, security: Any = None, dashboard_address: str | None = None
+        self, where: Client | str | int, *, security: Any = None, dashboard_address: str = "127.0.0.1:0"
     ) -> None:
         self._local: LocalCluster | None = None
         self._owned = not isinstance(where, Client)
@@ -105,16 +108,18 @@ class Cluster:
         return self.client.dashboard_link or None
 
     def workers(self) -> list[str]:
-        """The addresses of the workers; ``ClusterError`` if there are none, or no scheduler."""
+        """The addresses of the workers; ``ClusterError`` if none appears, or if there is no scheduler."""
         try:
             if self.client.status != "running":
                 raise OSError("the connection is closed")
-            workers = sorted(self.client.nthreads())
-        except (OSError, TimeoutError) as error:
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+            return sorted(self.client.nthreads())
+        except TimeoutError as error:
+            raise ClusterError(
+                f"the cluster at {self.address} has no workers: start some with `dask worker`"
+            ) from error
+        except OSError as error:
             raise ClusterError(f"the scheduler at {self.address} does not answer: {error}") from error
-        if not workers:
-            raise ClusterError(f"the cluster at {self.address} has no workers: start some with `dask worker`")
-        return workers
 
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
@@ -176,8 +181,9 @@ class ClusterParts(Parts):
         return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
 
     @override
-    def made(self, function: Callable[..., Any], *shared: Any) -> ClusterParts:
-        sources = [_Made(self, k, function, shared) for k in range(len(self))]
+    def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
+        given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
+        sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
     @override
@@ -254,7 +260,7 @@ class ClusterParts(Parts):
         for _ in range(ATTEMPTS):
             try:
                 return self._round(function, shared, given, add)
-            except (CancelledError, OSError, TimeoutError):
+            except (CancelledError, ClosedClientError, OSError, TimeoutError):
                 self._renew()
             except KilledWorker as error:
                 raise ClusterError(f"several workers died with the same partition: {error}") from error

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +167,7 @@ class PartitionedData:
     def rows(self, wanted: Array) -> list[Any]:
         """Some rows of X, by their increasing numbers, from each part."""
         starts = np.cumsum([0, *self.sizes])
-        each = [wanted[(wanted >= low) & (wanted < high)] - low for low, high in zip(starts, starts[1:], strict=False)]
+        each = [wanted[(wanted >= low) & (wanted < high)] - low for low, high in pairwise(starts)]
         return self.parts.each(blocks.gathered_rows, items=each)
 
     def risk(self, make: Callable[..., Risk], **settings: Any) -> ShardedRisk:

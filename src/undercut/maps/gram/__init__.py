@@ -1,4 +1,4 @@
-"""Kernel functions, and their Gram matrices: in memory, in tiles, on a device, on a cluster, as a product of factors."""
+"""Kernel functions and their Gram matrices: in memory, in tiles, on a device, on a cluster, as a product of factors."""
 
 from undercut.maps.gram.base import Gram, Kernel
 from undercut.maps.gram.checks import check_memory, not_definite

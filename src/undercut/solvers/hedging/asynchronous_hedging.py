@@ -2,11 +2,12 @@
 
 A program is solved with the mean that is known when it begins, and the mean moves as soon as an answer arrives:
 
-    x_k = argmin_x  reg(x) + R_k(x) + c/2 |x - (2 w - z_k)|^2,      z_k' = z_k + rho (x_k - w),     w' = w + p_k (z_k' - z_k)
+    x_k = argmin_x  reg(x) + R_k(x) + c/2 |x - (2 w - z_k)|^2
+    z_k' = z_k + rho (x_k - w),     w' = w + p_k (z_k' - z_k)
 
-with w as old as the program.  ``z -> z + rho (x - w)`` is a step towards a fixed point of a non-expansive operator, so that
-steps on blocks drawn at random converge with delays too (Peng, Xu, Yan, Yin 2016, Theorem 3), if no delay exceeds ``tau``
-other answers, the operator stays the same, and
+with w as old as the program.  ``z -> z + rho (x - w)`` is a step towards a fixed point of a non-expansive operator, so
+that steps on blocks drawn at random converge with delays too (ARock: Peng, Xu, Yan, Yin 2016), if no delay exceeds
+``tau`` other answers, the operator stays the same, and
 
     rho < 2 / (1 + 2 tau / sqrt(N))        for N scenarios drawn with equal probabilities.
 
