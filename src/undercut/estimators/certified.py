@@ -26,6 +26,17 @@ from undercut.estimators.targets import Problem
 from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.interrupts import graceful, raise_for
 from undercut.io.model_file import ModelState
+from undercut.risks import (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    NdcgRisk,
+    OrdinalRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    ShardedRisk,
+    WeightedPairwiseRisk,
+)
 from undercut.risks.ranking.queries import MeanOverQueries
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.solvers import SOLVERS, Stop, minimize
@@ -38,6 +49,16 @@ INPUTS = ("n_features_in_", "feature_names_in_")
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
+RANKINGS = (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    NdcgRisk,
+    OrdinalRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
 ROUNDING = 1e-12  # relative: a risk that near to its lower bound is there
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
@@ -290,6 +311,8 @@ def constant_objective(risk: Risk, reg: Regularizer) -> float:
 
 def is_bound_of_a_measure(risk: Risk) -> bool:
     """Whether the risk is one of a measure of all labels or of rankings: equal scores may be hard to improve on."""
+    if isinstance(risk, ShardedRisk):
+        return issubclass(risk.kind, RANKINGS)
     return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores | MeanOverQueries)
 
 

@@ -29,6 +29,7 @@ from undercut.cli.tasks.sequences import read_sequences, templates
 from undercut.cli.tasks.speech import read_speech
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
+from undercut.estimators.cluster.partitions import matching
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
 from undercut.io.checkpoint import check_writable
@@ -47,6 +48,7 @@ def run(file: Path, given: Given) -> int:
             print_fit(model, rows, given)
             return code
         if (cluster := OnCluster.of(given)) is not None:
+            matching(str(file))  # before anything is started
             with cluster.connected():
                 return _train(file, file, given, _fit_on_workers)
         with input_file(file) as source:
