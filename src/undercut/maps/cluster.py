@@ -19,7 +19,7 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import Client, LocalCluster, as_completed, get_client, get_worker
+from distributed import Client, LocalCluster, as_completed, get_client, get_worker, wait
 from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
@@ -29,7 +29,9 @@ from undercut.maps.parts import Parts, naming, nbytes, numbered
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
-PATIENCE = 30.0  # seconds to wait for the first worker, such as one that is being restarted
+POLL = 5.0  # seconds between looks at the workers while an answer is awaited
+PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
+LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -62,6 +64,7 @@ class Cluster:
         self._owned = not isinstance(where, Client)
         self.traffic = Traffic()
         if isinstance(where, int):
+            self._n_processes = where
             require(where >= 1, "the number of worker processes must be at least 1", where)
             self._local = LocalCluster(
                 n_workers=where,
@@ -112,6 +115,8 @@ class Cluster:
         try:
             if self.client.status != "running":
                 raise OSError("the connection is closed")
+            if self._local is not None:
+                self._local.scale(self._n_processes)  # Dask gives a process up that is slow to restart
             self.client.wait_for_workers(1, timeout=PATIENCE)
             return sorted(self.client.nthreads())
         except TimeoutError as error:
@@ -120,6 +125,20 @@ class Cluster:
             ) from error
         except OSError as error:
             raise ClusterError(f"the scheduler at {self.address} does not answer: {error}") from error
+
+    def gathered(self, futures: list[Any]) -> list[Any]:
+        """The results of tasks; ``ClusterError`` if there is nobody to run them, ``CancelledError`` if nobody does.
+
+        Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.
+        """
+        idle = 0
+        while _is_pending(futures, POLL):
+            self.workers()
+            idle = 0 if any(self.client.processing().values()) else idle + 1
+            if idle > 1:
+                raise CancelledError
+        results: list[Any] = self.client.gather(futures)
+        return results
 
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
@@ -280,7 +299,7 @@ class ClusterParts(Parts):
                 replies.append(ask(futures, hand, function, sent, items, add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
-        got: list[_Reply] = client.gather(client.compute(replies, optimize_graph=False))
+        got: list[_Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
         traffic.rounds += 1
         traffic.sent += size * len(hands) + nbytes(list(given.values()))
         traffic.received += sum(reply.nbytes for reply in got)
@@ -309,7 +328,7 @@ class ClusterParts(Parts):
         """Send again what was lost."""
         client, workers = self.cluster.client, self.cluster.workers()
         for k, future in enumerate(self.futures):
-            if future.status in ("cancelled", "lost"):
+            if future.status in LOST:
                 self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
 
@@ -387,7 +406,7 @@ class _Made(_Source):
 
     @override
     def start(self, client: Client, name: str, worker: str) -> Any:
-        if self.parent.futures[self.k].status in ("cancelled", "lost"):
+        if self.parent.futures[self.k].status in LOST:
             source = self.parent._sources[self.k]
             self.parent.futures[self.k] = source.start(client, name, worker)
         return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
@@ -427,6 +446,15 @@ def _connected(address: str, security: Any) -> Client:
         return Client(address, security=security)
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"no scheduler answers at {address}: {error}") from error
+
+
+def _is_pending(futures: list[Any], timeout: float) -> bool:
+    """Whether some are still not done after so many seconds."""
+    try:
+        wait(futures, timeout=timeout)
+    except TimeoutError:
+        return True
+    return False
 
 
 def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:

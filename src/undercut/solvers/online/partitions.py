@@ -28,7 +28,7 @@ from undercut.regularizers import L2
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.scores.linear import LinearRisk
 from undercut.solvers.online.base import Game, OnlineSolver, Samples
-from undercut.solvers.online.methods import Pegasos
+from undercut.solvers.online.methods import OptimisticProximal
 from undercut.threads import one_thread
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
@@ -46,7 +46,7 @@ class PartitionState:
 class PartitionSolver(Solver[PartitionState, ShardedRisk, L2]):
     """A step is a pass of ``method`` over the partitions of a ``ShardedRisk``; the best w evaluated is the solution."""
 
-    method: OnlineSolver = field(default_factory=Pegasos)
+    method: OnlineSolver = field(default_factory=OptimisticProximal)
 
     may_stall = False
 
@@ -110,7 +110,7 @@ class AlongPartitions(PartitionSolver):
     >>> from undercut import Hinge, minimize
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> risk = ShardedRisk.of(LinearRisk(X, y, Hinge()), 3)
-    >>> result = minimize(risk, L2(0.1), AlongPartitions(method=Pegasos(n_passes=50)))
+    >>> result = minimize(risk, L2(0.1), AlongPartitions())
     >>> result.status.name, result.certificate, result.objective < 0.2
     ('MAX_PASSES', 'none', True)
     """
@@ -133,7 +133,7 @@ class MeanOfPartitions(PartitionSolver):
     >>> from undercut import Hinge, minimize
     >>> X, y = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> risk = ShardedRisk.of(LinearRisk(X, y, Hinge()), 3)
-    >>> result = minimize(risk, L2(0.1), MeanOfPartitions(method=Pegasos(n_passes=50)))
+    >>> result = minimize(risk, L2(0.1), MeanOfPartitions())
     >>> result.status.name, result.certificate, result.objective < 0.3
     ('MAX_PASSES', 'none', True)
     """
