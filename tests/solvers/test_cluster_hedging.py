@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from undercut import L2, Hinge, LinearRisk, Logistic, Status, Stop, minimize
+from undercut.callbacks import Checkpoint
 from undercut.maps.gram import DenseGram, RbfKernel, ShardedGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk, ShardedRisk
@@ -74,6 +75,21 @@ def test_a_worker_killed_between_steps_does_not_change_the_certificate(cluster, 
     for row in result.trace:
         assert row.lower_bound <= known.objective + 1e-9
         assert row.objective >= known.lower_bound - 1e-9
+
+
+def test_a_run_on_workers_goes_on_from_a_checkpoint(parts, data, tmp_path):
+    path = tmp_path / "run.ck"
+    risk = shards(parts, loss=Hinge())
+    first = minimize(
+        risk, REG, ProgressiveHedging(), stop=Stop(gap_rel=1e-6, max_steps=2), callbacks=[Checkpoint(path)]
+    )
+    other = shards(parts, loss=Hinge())  # whose scenarios are lost
+    result = minimize(
+        other, REG, ProgressiveHedging(), stop=Stop(gap_rel=1e-3), callbacks=[Checkpoint(path)], resume=path
+    )
+    assert result.status is Status.CONVERGED
+    assert result.n_steps > 2
+    assert first.lower_bound <= result.lower_bound <= result.objective <= first.objective
 
 
 def test_no_scenario_waits_for_another_and_the_bound_holds(parts, data):
