@@ -283,8 +283,8 @@ def warn_end(lams: FloatArray, at: int, *, n_added: int = 0, offer: str = "") ->
     end, other = ("smallest", "smaller") if at > 0 else ("largest", "larger")
     added = f" and of {n_added} lambdas added to it" if n_added else ""
     warnings.warn(
-        f"the best lambda, {lams[at]:.3g}, is the {end} of the grid{added}, and a {other} one may be better: set `lams` "
-        f"to {other} ones{offer}",
+        f"the best lambda, {lams[at]:.3g}, is the {end} of the grid{added}, and a {other} one may be better: "
+        f"set `lams` to {other} ones{offer}",
         SelectionWarning,
         stacklevel=frames_inside(),
     )
