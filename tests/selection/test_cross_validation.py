@@ -336,3 +336,12 @@ def test_a_grid_that_was_found_goes_on_beyond_its_end_where_asked(rng):
         longer = LinearRegressorCV(cv=2, extend=True).fit(X, y)
     assert longer.lam_ < found.lam_
     np.testing.assert_allclose(longer.lams_[: found.lams_.size], found.lams_)
+
+
+def test_the_folds_of_a_ranking_are_solved_to_a_share_of_their_gain():
+    """As the plain estimator is; relative to an objective near 1 alone a gap of 1 % would be most of the gain."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = (0.2 * X[:, 0] + rng.standard_normal(80) > 0.0) * 1
+    own = RankerCV([1.0], cv=2, gap_rel=1e-2).fit(X, y, qid=np.repeat(np.arange(8), 10))
+    assert own.cv_results_["max_gap"].max() < 1e-3
