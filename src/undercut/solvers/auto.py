@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from undercut.contracts import (
     Design,
@@ -29,7 +29,16 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LikelihoodRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
+from undercut.risks import (
+    ChainRisk,
+    GramRisk,
+    LikelihoodRisk,
+    LinearRisk,
+    MulticlassRisk,
+    NetworkChainRisk,
+    ScoreRisk,
+    SmoothChainLoss,
+)
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -60,6 +69,7 @@ FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
+MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
 
 
 class Row(NamedTuple):
@@ -73,9 +83,15 @@ class Row(NamedTuple):
 
 TABLE = (
     Row(
+        "a chain with a network",
+        lambda risk, reg: isinstance(risk, NetworkChainRisk) and not risk.is_convex,
+        lambda risk: NonconvexBundle(line_search="single", **plane_settings(risk.n_params)),
+        "one evaluation per step, and its slope tells how far the next one goes",
+    ),
+    Row(
         "the risk is not convex",
         lambda risk, reg: not risk.is_convex,
-        lambda risk: NonconvexBundle(line_search="greedy"),
+        lambda risk: NonconvexBundle(line_search="greedy", **plane_settings(risk.n_params)),
         "the only method whose planes are lowered until they fit; a search finds good points early",
     ),
     Row(
@@ -233,6 +249,13 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
 def chain_planes(n_params: int) -> int:
     """As many planes as fit into 128 MB, within limits."""
     return min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+
+
+def plane_settings(n_params: int) -> dict[str, Any]:
+    """How planes of a risk that is not convex are stored: from many parameters on in single precision."""
+    if n_params < MANY_PARAMS:
+        return {}
+    return {"precision": "single", "max_planes": min(max(PLANES_BYTES // (4 * n_params), LEAST_PLANES), MOST_PLANES)}
 
 
 def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
