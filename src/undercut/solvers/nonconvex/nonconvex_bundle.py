@@ -57,7 +57,6 @@ class _Move(NamedTuple):
     trials: list[Trial]
     reach: float
     n_failed: int
-    n_unused: int = 0  # evaluations that made no plane
 
 
 @final
@@ -155,7 +154,7 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
         progress = Progress(
             last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective, model.size),
-            last.n_evaluations + len(move.trials) + move.n_unused, len(bundle),
+            last.n_evaluations + len(move.trials), len(bundle),
             n_descent=last.n_descent + kinds[Kind.DESCENT], n_null=last.n_null + kinds[Kind.NULL],
             n_null2=last.n_null2 + kinds[Kind.NULL2],
         )  # fmt: skip
@@ -184,12 +183,13 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     def _first_search(self, sample: _Objective, best: Trial) -> _Move:
         """The trials of a first search, which "single" spends to know the scale of a risk that is not convex.
 
-        Planes from far away tell nothing about the risk around the start, and would be lowered there until the model is
-        as flat as a stationary point.
+        Otherwise its first planes would come from far away, and would be lowered around the start until the model is as
+        flat there as at a stationary point.
         """
-        samples = search(sample, sample.start, 1.0, FIRST_TRIALS)
+        samples = search(sample, sample.start, 1.0, min(FIRST_TRIALS, self.max_planes))
         lowest = min(samples, key=lambda at: at.value)
-        return _Move([lowest.trial], lowest.t, 0 if lowest.value < best.objective else 1, len(samples) - 1)
+        n_failed = 0 if lowest.value < best.objective else 1
+        return _Move([at.trial for at in samples], lowest.t, n_failed)
 
     def _search(self, sample: _Objective, state: NonconvexState, length: float) -> _Move:
         """The trials of a line search by Wolfe's conditions."""
