@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -185,9 +185,14 @@ class Table:
 
 
 def run_apart(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in a process of its own, so that its peak of memory is its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *args).result()
+    """``function(*args)`` in a process of its own, so that its peak memory is its own."""
+    return next(side_by_side(function, [args], 1))
+
+
+def side_by_side(function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], n_processes: int) -> Iterator[Any]:
+    """``function(*job)`` for each job, in their order, by as many processes at a time."""
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(function, *zip(*jobs, strict=True))
 
 
 class PartClock:

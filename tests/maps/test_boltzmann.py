@@ -24,9 +24,7 @@ def reconstruction_error(layer):
 
 
 def test_a_layer_keeps_the_data_about_as_well_as_that_of_scikit_learn():
-    (own,) = ContrastiveDivergence(n_passes=30, batch_size=20).layers(
-        DATA, (3,), np.random.default_rng(0)
-    )
+    (own,) = ContrastiveDivergence(n_passes=30, batch_size=20).layers(DATA, (3,), np.random.default_rng(0))
     theirs = BernoulliRBM(3, learning_rate=0.1, batch_size=20, n_iter=30, random_state=0).fit(DATA)
     first = reconstruction_error(ContrastiveDivergence(n_passes=1, step_size=1e-9).layers(DATA, (3,), RNG)[0])
     other = reconstruction_error(type(own)(theirs.components_, theirs.intercept_hidden_))

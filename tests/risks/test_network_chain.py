@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L2, ChainRisk, NonconvexBundle, Stop, minimize
+from undercut import L2, ChainRisk, Lbfgs, NonconvexBundle, Stop, minimize
 from undercut.contracts import BatchedRisk, LineRisk, ScoreMap
 from undercut.errors import DataError, NonfiniteError, ParameterError
+from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chains import ChainWeights
 from undercut.risks import CRF, M3N, NetworkChainRisk
+from undercut.solvers import StochasticGradient
 from undercut.testing import check_risk
 
 LENGTHS = np.array([3, 1, 4, 2, 5])
@@ -125,6 +127,26 @@ def test_a_run_on_tensors_is_that_on_arrays():
     solver = NonconvexBundle(line_search="single", precision="single")
     here, there = (minimize(risk, L2(0.01, center=w0), solver, w0=w0, stop=stop) for risk in (array, tensor))
     assert there.objective == pytest.approx(here.objective, rel=1e-3)
+
+
+def test_no_tensor_is_taken_for_an_array(monkeypatch):
+    """Only explicit copies leave a device; on the processor the others would pass unseen."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    def refused(*given, **named):
+        raise TypeError("a tensor was converted to an array")
+
+    monkeypatch.setattr(torch.Tensor, "__array__", refused)
+    for loss, stop in ((CRF(), Stop(max_steps=3)), (M3N(), Stop(max_steps=3))):
+        risk = risk_of(loss, torch.as_tensor(X), activation="sigmoid")
+        machines = ContrastiveDivergence(n_passes=2, batch_size=4)
+        risk, w0 = risk.centered(risk.pretrained_start(machines, np.random.default_rng(0)))
+        reg = L2(0.1, center=w0)
+        for solver in (NonconvexBundle(line_search="single", precision="single"), Lbfgs(), StochasticGradient()):
+            w = minimize(risk, reg, solver, w0=w0, stop=stop).w
+            assert isinstance(w, np.ndarray)
+        assert risk.decode(w).shape == Y.shape
+        assert isinstance(risk.unpack(w).layers[0].W, np.ndarray)
 
 
 def test_sequences_of_weight_zero_do_not_count_on_tensors():

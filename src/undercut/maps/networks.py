@@ -35,11 +35,6 @@ class Layer(NamedTuple):
     b: Any
 
 
-def in_main_memory(layer: Layer) -> Layer:
-    """The layer as float64 arrays."""
-    return Layer(to_host(layer.W), None if layer.b is None else to_host(layer.b))
-
-
 class Activation(NamedTuple):
     """A function of every unit, and its derivative in terms of its value."""
 
@@ -137,8 +132,12 @@ class Network(ScoreMap):
         return [Layer(W.copy(), (0.0 if b is None else b) - W @ mean) for (W, b), mean in layers]
 
     def from_plain(self, layers: Sequence[Layer]) -> FloatArray:
-        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none."""
-        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(layers, self.means, strict=True)]
+        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none.
+
+        Layers may be tensors.
+        """
+        here = [Layer(to_host(W), to_host(b)) for W, b in layers]
+        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(here, self.means, strict=True)]
         if not self.bias:
             shifted[-1] = Layer(shifted[-1].W, None)
         return self.pack(shifted)

@@ -27,6 +27,7 @@ from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import BlockSum
 from undercut.risks import CRF, M3N
+from undercut.risks.structured.hmm.layout import HmmLayout
 from undercut.solvers import online
 from undercut.solvers.online.base import Game
 from undercut.types import Array
@@ -40,7 +41,7 @@ KINDS: dict[str, type[Any]] = {
     if isinstance(kind, type) and is_dataclass(kind)
 } | {
     kind.__name__: kind
-    for kind in (BlockSum, Column, ContrastiveDivergence, CRF, Game, M3N, TableColumns, TemplateFeatures)
+    for kind in (BlockSum, Column, ContrastiveDivergence, CRF, Game, HmmLayout, M3N, TableColumns, TemplateFeatures)
 }
 CSR = ("data", "indices", "indptr")
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (object, bool, int, float, str, np.number)}

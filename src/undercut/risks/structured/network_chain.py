@@ -21,7 +21,7 @@ from undercut.errors import DataError
 from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chain_networks import ChainNetwork, NetworkWeights
 from undercut.maps.chains import Chains
-from undercut.maps.networks import Network, in_main_memory
+from undercut.maps.networks import Network
 from undercut.maps.sequences import label_codes, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.map_risk import MapRisk
@@ -91,7 +91,7 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
         """A random start whose hidden layers are those of stacked Boltzmann machines."""
         weights, network = self.unpack(self.random_start(rng)), self.map.network
         hidden = machines.layers(network.X, network.hidden, rng)
-        return self.pack(weights._replace(layers=[*map(in_main_memory, hidden), weights.layers[-1]]))
+        return self.pack(weights._replace(layers=[*hidden, weights.layers[-1]]))
 
     def centered(self, w: FloatArray) -> tuple[NetworkChainRisk, FloatArray]:
         """The same risk with the inputs of all layers centered at their means at w, and its parameters at this point.
