@@ -10,6 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "dask": ["maps.cluster"],
+    "distributed": ["maps.cluster"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
@@ -20,7 +22,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
     "onnx": ["estimators.files.onnx_export"],
-    "piqp": ["solvers.bundle.master"],
+    "piqp": ["solvers.quadratic_program"],
     "threadpoolctl": ["threads"],
 }
 

@@ -18,7 +18,7 @@ from undercut.cli.options.given import Given
 from undercut.cli.options.table import named
 from undercut.cli.reports.metrics import at_score, sample_rows
 from undercut.cli.reports.report import labels
-from undercut.cli.tasks.samples import fitting, read_fitting
+from undercut.cli.tasks.samples import OnDisk, fitting, read_fitting
 from undercut.cli.tasks.sequences import ROWS, chain_risk, read_sequences
 from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, SequenceLabeler
@@ -36,7 +36,7 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            other = read_fitting(model, given["valid"], data.X.shape[1])
+            other = read_fitting(model, given["valid"], data.X.shape[1], on_disk=OnDisk.of(given))
             return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 

@@ -64,6 +64,17 @@ def as_label(text: str) -> int | float | str:
     return text
 
 
+def memory(text: str) -> int:
+    """What ``--memory`` says, in bytes.
+
+    >>> memory("2GB")
+    2000000000
+    """
+    from undercut.maps.streamed import memory_size  # slow to import
+
+    return memory_size(text)
+
+
 def numbers(text: str) -> list[float]:
     """Numbers with commas between them, or the first, the last and how many, evenly in logarithms.
 

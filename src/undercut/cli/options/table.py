@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.options.option import Option
-from undercut.cli.options.readers import balance, class_weight, names, number_or_word, numbers, numbers_or_words
+from undercut.cli.options.readers import balance, class_weight, memory, names, number_or_word, numbers, numbers_or_words
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
@@ -29,6 +29,10 @@ OPTIONS = [
            choices=("sequence", "rna", "hmm")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
+    Option("memory", DATA, "Leave the rows on disk and use at most this much memory, such as 2GB; the file is "
+           "converted into a cache once", files=ROWS, reads=memory),
+    Option("cache", DATA, "The folder of that cache", type=Path, usual="that of the file", files=ROWS,
+           needs={"memory": ()}),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
     Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
