@@ -152,32 +152,33 @@ class Connected:
     objectives: tuple[float, float]
 
 
-def connected_run(seed: int, lam: float) -> Connected:
-    """Utterances of the recordings of fold 0 test."""
+def connected_runs(seed: int, lams: Sequence[float]) -> list[Connected]:
+    """Train on utterances of the recordings of four folds, test on those of fold 0."""
     data = recordings("none")
     said = [joined(data.take(mask), n, seed=seed) for mask, n in zip(Fold(0)(data), (N_CONNECTED, N_TEST), strict=True)]
     (train, test), (X, X_test) = said, units(said[0].X, said[1].X)
     layout = HmmLayout(10, N_STATES, N_MIXTURES, X.shape[1])
     words = np.concatenate(train.y).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum([len(each) for each in train.y])])
-    lengths = np.diff(train.offsets)
-    start = fit_connected(X, lengths, words, ends, layout, Likelihood())
-    frames, tests = Frames(X, lengths, layout), Frames(X_test, np.diff(test.offsets), layout)
+    frames, tests = (Frames(rows, np.diff(part.offsets), layout) for rows, part in ((X, train), (X_test, test)))
+    start = fit_connected(X, frames.lengths, words, ends, layout, Likelihood())
+    plain = start.w.copy()
+    layout.unpack(plain).enter[:] = np.log(np.bincount(words) / words.size)
+    risk = ConnectedRisk(frames, np.repeat(words, start.lengths), words, ends)
 
     def error(w: np.ndarray) -> float:
         return word_error_rate(test.y, [path.words(layout).tolist() for path in looped(tests, layout.unpack(w))])
 
-    plain = start.w.copy()
-    layout.unpack(plain).enter[:] = np.log(np.bincount(words) / words.size)
-    risk = ConnectedRisk(frames, np.repeat(words, start.lengths), words, ends)
-    began = time.perf_counter()
-    reg = L2(lam, center=start.w, weights=layout.penalty_weights(ONES))
-    result = minimize(risk, reg, OURS, w0=start.w, stop=Stop(gap_rel=GAP))
-    seconds = time.perf_counter() - began
-    return Connected(
-        lam, error(plain), error(start.w), error(result.w), result.n_evaluations, seconds,
-        (risk.value(start.w), result.objective),
-    )  # fmt: skip
+    def run(lam: float) -> Connected:
+        began = time.perf_counter()
+        reg = L2(lam, center=start.w, weights=layout.penalty_weights(ONES))
+        result = minimize(risk, reg, OURS, w0=start.w, stop=Stop(gap_rel=GAP))
+        seconds = time.perf_counter() - began
+        objectives = (risk.value(start.w), result.objective)
+        errors = (error(plain), error(start.w), error(result.w))
+        return Connected(lam, *errors, result.n_evaluations, seconds, objectives)
+
+    return [run(lam) for lam in lams]
 
 
 @dataclass(frozen=True)
@@ -272,8 +273,8 @@ def print_across(outcomes: Iterable[Across]) -> None:
         table.row(kind, "its theta of squares", *(f"{run.theta[1]:g}" for run in here), "")
 
 
-def print_connected(outcomes: Iterable[Connected]) -> None:
-    runs = list(outcomes)
+def print_connected(outcomes: Iterable[list[Connected]]) -> None:
+    runs = [run for outcome in outcomes for run in outcome]
     columns = ["lambda", "ML, word error, %", "ML with the best word penalty", "margin", "evaluations", "seconds"]
     table = Table(f"3. Connected digits, {N_CONNECTED} utterances", [*columns, "risk of ML", "objective"])
     for lam in dict.fromkeys(run.lam for run in runs):
@@ -300,19 +301,20 @@ def jobs(part: str, quick: bool, lams: Sequence[float]) -> list[Any]:
     every = {
         "folds": [partial(fold_runs, fold, lam) for fold, lam in product(FOLDS, lams)],
         "across": [partial(across_run, kind, one) for kind, one in product(("speaker", "utterance", "none"), SPEAKERS)],
-        "connected": [partial(connected_run, seed, lam) for lam, seed in product(lams, SEEDS)],
+        "connected": [partial(connected_runs, seed, lams) for seed in SEEDS],
         "peers": [partial(peer_run, word) for word in range(10)],
     }[part]
     return every[:1] if quick else every
 
 
-def done(work: list[Any], n_processes: int) -> Iterator[Any]:
-    """The outcomes of some jobs, in their order."""
+def outcomes(work: dict[str, list[Any]], n_processes: int) -> Iterator[tuple[str, list[Any]]]:
+    """The parts with the outcomes of their jobs, one after the other; no process waits for the end of a part."""
     if n_processes == 1:
-        yield from (job() for job in work)
+        yield from ((part, [job() for job in jobs]) for part, jobs in work.items())
         return
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        yield from [future.result() for future in [pool.submit(job) for job in work]]
+        futures = {part: [pool.submit(job) for job in jobs] for part, jobs in work.items()}
+        yield from ((part, [future.result() for future in some]) for part, some in futures.items())
 
 
 def main() -> None:
@@ -336,8 +338,9 @@ def main() -> None:
     if find_spec("hmmlearn") is None and "peers" in options.only:
         options.only.remove("peers")
         print("without the fourth table: hmmlearn is not installed")
-    for part in options.only:
-        show[part](done(jobs(part, options.quick, options.lambdas), options.processes))
+    work = {part: jobs(part, options.quick, options.lambdas) for part in options.only}
+    for part, found in outcomes(work, options.processes):
+        show[part](found)
 
 
 if __name__ == "__main__":
