@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-HELPERS = {"common", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets", "results"}
+HELPERS = {"common", "thousand_workers", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets", "results"}
 
 
 @pytest.fixture
