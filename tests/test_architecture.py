@@ -22,7 +22,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
     "onnx": ["estimators.files.onnx_export"],
-    "piqp": ["solvers.bundle.master"],
+    "piqp": ["solvers.quadratic_program"],
     "threadpoolctl": ["threads"],
 }
 

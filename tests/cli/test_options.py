@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from undercut.cli.models import MODELS, build
-from undercut.cli.options import table as options
+from undercut.cli.options.table import table as options
 from undercut.cli.options.given import Given
 from undercut.cli.options.option import Option
 from undercut.cli.options.signature import train_signature

@@ -25,6 +25,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError, require
+from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -177,9 +178,20 @@ TABLE = (
     ),
     Row(
         "several classes, margin loss, large sparse X",
-        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_large_and_sparse(risk) and _has_dual(risk, reg),
+        lambda risk, reg: (
+            isinstance(risk, MulticlassRisk)
+            and isinstance(risk.loss, CrammerSinger)
+            and _is_large_and_sparse(risk)
+            and _has_dual(risk, reg)
+        ),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
+    ),
+    Row(
+        f"several classes, softmax without intercepts, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: isinstance(risk, MulticlassRisk) and _is_wide(risk) and _has_dual(risk, reg),
+        lambda risk: Race(candidates=(DualCoordinate(), TruncatedNewton())),
+        "a few sweeps are enough unless lambda is very small; then Newton steps depend less on it",
     ),
     Row(
         f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",

@@ -18,8 +18,9 @@ from undercut.cli.standard import STANDARD
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.tasks.samples import OnDisk, read_fitting
 from undercut.cli.tasks.sequences import fitted_sequences, labelled_lines, sequence_rows
+from undercut.cli.tasks.speech import read_speech, speech_rows, word_lines
 from undercut.errors import DataError
-from undercut.estimators import RnaFolder, SequenceLabeler
+from undercut.estimators import HmmClassifier, RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.maps.streamed import StreamedDesign
 
@@ -47,6 +48,9 @@ def write_predictions(
         return
     if isinstance(fitted, RnaFolder):
         _write([folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels")], output)
+        return
+    if isinstance(fitted, HmmClassifier):
+        _write([word_lines(fitted, read_speech(file, labelled=False), wanted)], output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False, on_disk=on_disk).X
     _write(_lines(fitted, X, wanted, model), output)
@@ -118,12 +122,14 @@ def score_rows(
         return sequence_rows(fitted, data)
     if isinstance(fitted, RnaFolder):
         return rna_rows(fitted, read_rna(file, labelled=True))
+    if isinstance(fitted, HmmClassifier):
+        return speech_rows(fitted, read_speech(file, labelled=True))
     data = _rows(fitted, file, folds, strict=strict, labelled=True, on_disk=on_disk)
     return sample_rows(fitted, data, metrics)
 
 
 def _check_on_disk(fitted: Any, on_disk: OnDisk | None) -> None:
-    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder):
+    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder | HmmClassifier):
         raise named("memory").refusal(f"is for {ROWS}, and not for a {type(fitted).__name__}", on_disk.memory)
 
 

@@ -33,7 +33,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "design", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends")
     n_samples: int
     n_entries: int
 
@@ -79,12 +79,11 @@ class CompressedColumns(DirectColumns):
 
 
 class SparseColumns(CompressedColumns):
-    """Columns with one parameter each."""
+    """Columns with one parameter each; ``design`` has no others."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
-        self.design = some_columns(design, ids)
-        X = self.design.X
+        X = design.X
         self.n_samples = X.shape[0]
         starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
         rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
