@@ -127,7 +127,8 @@ class Network(ScoreMap):
 
     def from_plain(self, layers: Sequence[Layer]) -> FloatArray:
         """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none."""
-        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(layers, self.means, strict=True)]
+        here = [Layer(to_host(W), to_host(b)) for W, b in layers]
+        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(here, self.means, strict=True)]
         if not self.bias:
             shifted[-1] = Layer(shifted[-1].W, None)
         return self.pack(shifted)
