@@ -9,17 +9,9 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {
-    "common",
-    "limited",
-    "multivariate_sets",
-    "peers_jobs",
-    "peers_rivals",
-    "ranking_methods",
-    "ranking_sets",
-    "results",
-    "selection_methods",
-    "thousand_workers",
-}
+    "common", "limited", "multivariate_sets", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets",
+    "results", "selection_methods", "thousand_workers",
+}  # fmt: skip
 
 
 @pytest.fixture
