@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import typer
 
 from undercut import __version__
-from undercut.cli.config import with_config
-from undercut.cli.given import Given
-from undercut.cli.options import OPTIONS, path_options
-from undercut.cli.signature import path_signature, train_signature
+from undercut.cli.options.config import with_config
+from undercut.cli.options.given import Given
+from undercut.cli.options.signature import path_signature, train_signature
+from undercut.cli.options.table import OPTIONS, path_options
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
@@ -37,6 +37,11 @@ Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse features never seen in training; else they are ignored")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Leave the rows on disk, in a cache beside FILE, and use at most this, such as 2GB"),
+]
+Cache = Annotated[Path | None, typer.Option(help="With --memory: the folder of that cache")]
 LogFile = Annotated[Path | None, typer.Option(help="Append progress and report to this file")]
 
 
@@ -60,7 +65,7 @@ def train(file: Path | None = None, **typed: Any) -> None:
     source, options = with_config(file, typed, "train", OPTIONS)
     given = Given.read(options)
     given.check()
-    from undercut.cli.train import run
+    from undercut.cli.commands.train import run
 
     raise typer.Exit(run(source, given))
 
@@ -74,7 +79,7 @@ def path(file: Path | None = None, **typed: Any) -> None:
     source, options = with_config(file, typed, "path", path_options())
     given = Given.read(options)
     given.check()
-    from undercut.cli.path import run
+    from undercut.cli.commands.path import run
 
     raise typer.Exit(run(source, given))
 
@@ -96,6 +101,8 @@ def predict(
     ] = False,
     folds: Folds = None,
     strict: Strict = False,
+    memory: Memory = None,
+    cache: Cache = None,
     quiet: Quiet = False,
     log_file: LogFile = None,
 ) -> None:
@@ -106,11 +113,13 @@ def predict(
     if scores and probabilities:
         raise ParameterError("--scores and --probabilities exclude each other: give one of them")
     wanted = "probabilities" if probabilities else "scores" if scores else "labels"
-    from undercut.cli.evaluate import write_predictions
+    from undercut.cli.commands.evaluate import write_predictions
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.samples import OnDisk
 
+    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict)
+        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=on_disk)
 
 
 @app.command()
@@ -120,16 +129,20 @@ def evaluate(
     metrics: Annotated[str | None, typer.Option(help="Of rankings, such as ndcg@10,map,err@5")] = None,
     folds: Folds = None,
     strict: Strict = False,
+    memory: Memory = None,
+    cache: Cache = None,
     json: Json = False,
     quiet: Quiet = False,
     log_file: LogFile = None,
 ) -> None:
     """Print how well MODEL predicts the targets of FILE."""
-    from undercut.cli.evaluate import print_scores
+    from undercut.cli.commands.evaluate import print_scores
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.samples import OnDisk
 
+    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics)
+        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics, on_disk=on_disk)
 
 
 @app.command()
@@ -139,7 +152,7 @@ def info(
     json: Json = False,
 ) -> None:
     """Print what MODEL is, on what it was trained, its certificate, its settings and its largest coefficients."""
-    from undercut.cli.info import print_info
+    from undercut.cli.commands.info import print_info
     from undercut.cli.standard import input_file
 
     with input_file(model) as of:
@@ -155,7 +168,7 @@ def export(
     ] = "float32",
 ) -> None:
     """Write a linear or kernel MODEL as an ONNX graph, for runtimes without Python."""
-    from undercut.cli.export import write_graph
+    from undercut.cli.commands.export import write_graph
     from undercut.cli.standard import input_file, output_file
 
     with input_file(model) as of, output_file(output) as file:
@@ -169,7 +182,7 @@ def trace(
     json: Json = False,
 ) -> None:
     """Summarize traces, and plot them beside each other."""
-    from undercut.cli.trace import summarize
+    from undercut.cli.commands.trace import summarize
 
     summarize(files, plot, as_json=json)
 
@@ -180,11 +193,18 @@ def demo(
     json: Json = False,
 ) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
-    from undercut.cli.demo import run
+    from undercut.cli.commands.demo import run
     from undercut.cli.standard import logged
 
     with logged(quiet=json):
         run(plot, as_json=json)
+
+
+def _checked(**typed: Any) -> Given:
+    """Options that another command has too, read and checked by their records."""
+    given = Given.read(typed)
+    given.check()
+    return given
 
 
 def main() -> None:

@@ -240,7 +240,7 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known
+        self._values, self.smoothness = known.values, known.smoothness
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
