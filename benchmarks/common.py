@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,17 +20,19 @@ from functools import lru_cache
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
 from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Stop, __version__, minimize
 from undercut.io import load_svmlight
-from undercut.solvers.bundle.planes import FIRST_CAPACITY
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY
 from undercut.solvers.online import OnlineSolver
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DATA_VARIABLE = "UNDERCUT_DATA"
 
@@ -183,9 +185,14 @@ class Table:
 
 
 def run_apart(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in a process of its own, so that its peak of memory is its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *args).result()
+    """``function(*args)`` in a process of its own, so that its peak memory is its own."""
+    return next(side_by_side(function, [args], 1))
+
+
+def side_by_side(function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], n_processes: int) -> Iterator[Any]:
+    """``function(*job)`` for each job, in their order, by as many processes at a time."""
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(function, *zip(*jobs, strict=True))
 
 
 class PartClock:

@@ -1,13 +1,17 @@
-"""F1, precision among the first k, ROC area: trained for the measure, or LIBLINEAR with class weights and a threshold.
+"""Measures of all labels together: trained for the measure, or LIBLINEAR with class weights and a threshold.
 
     J(w) = lam/2 |w|^2 + R(w),        C = 1 / (n lam) in LIBLINEAR's notation
 
-Each seed draws rows to fit on and rows to choose by from the training file; the test rows are those of the test file.
-Lambda (both sides, one grid), the class weights (LIBLINEAR: none or balanced) and for F1 the threshold of methods that
-are called tuned are chosen by the measure itself on the rows to choose by; the model is then tested once.  "own" has
-the threshold of its bound, "cv" that of ``threshold="cv"``.  ``k`` is half the number of positives of whatever rows are
-looked at.  Ours goes down the grid with warm starts, to a certified relative gap of 1e-2 or a limit of seconds.  No
-constant was chosen on these sets.  A method has won where the mean of the differences is above its standard error.
+    python benchmarks/multivariate.py --processes 14
+
+Each seed draws rows to fit on and rows to choose by from the training file; the test rows are those of the test file,
+or rows that are left where there is none.  Lambda (both sides, one grid), the class weights (LIBLINEAR: none or
+balanced) and, for measures that depend on it, the threshold of methods that are called tuned are chosen by the measure
+itself on the rows to choose by; the model is then tested once.  "own" has the threshold of its bound, "cv" that of
+``threshold="cv"``, at the lambda that "tuned" chose.  P is the number of positives of whatever rows are looked at.
+Ours goes down the grid with warm starts, to a certified relative gap of 1e-2 or a limit of seconds.  No constant was
+chosen on these sets.  A method has won where the mean of the differences is above its standard error.  A draw of a set
+that takes more than ``--limit`` seconds is ended; measures that are done by then count.
 """
 
 from __future__ import annotations
@@ -15,82 +19,62 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from common import DataMissing, Table, data_file, print_machine
+from common import Table, print_machine
+from limited import Job, Report, run_jobs
+from multivariate_sets import SETS, Samples, Split, available, split
 from undercut import MultivariateClassifier
 from undercut.errors import ConstantModelWarning
-from undercut.estimators.thresholds import best_threshold
-from undercut.io import load_svmlight
-from undercut.measures import AveragePrecision, FBeta, Measure, PrecisionAt, RocArea
+from undercut.estimators.linear.thresholds import best_threshold
+from undercut.measures import (
+    AveragePrecision,
+    BalancedError,
+    BreakEven,
+    FBeta,
+    Matthews,
+    Measure,
+    PartialRocArea,
+    PrecisionAt,
+    RecallAt,
+    RocArea,
+    ThresholdMeasure,
+)
 
 LAMBDAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 GAP = 1e-2
-N_FIT, N_CHOOSE, N_TEST = 4000, 1500, 10_000  # rows at most
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """One class against the rest; the test file has ``.t`` in its name."""
-
-    file: str
-    positive: float
-    counts: bool = False  # whether the features are raw counts of terms
-
-    @property
-    def test_file(self) -> str:
-        return self.file.replace(".bz2", ".t.bz2") if self.file.endswith(".bz2") else f"{self.file}.t"
+Make = Callable[[np.ndarray], Measure]
 
 
-SETS = {
-    "a9a": DataSet("libsvm/a9a", 1),
-    "w8a": DataSet("libsvm/w8a", 1),
-    "rcv1 sample, CCAT": DataSet("text/rcv1-sample.ccat.bz2", 1),
-    "20news, talk.religion.misc": DataSet("text/20news-bydate.bz2", 19, counts=True),
-    "20news, talk.politics.misc": DataSet("text/20news-bydate.bz2", 18, counts=True),
-    "20news, alt.atheism": DataSet("text/20news-bydate.bz2", 0, counts=True),
-    "mnist, 8": DataSet("libsvm/mnist.scale.bz2", 8),
-    "mnist, 5": DataSet("libsvm/mnist.scale.bz2", 5),
-}
-MEASURES: dict[str, Callable[[np.ndarray], Measure]] = {
+def half_positives(y: np.ndarray) -> int:
+    return max(1, int(np.sum(y > 0.0)) // 2)
+
+
+MEASURES: dict[str, Make] = {
     "F1": lambda y: FBeta(),
-    "precision@P/2": lambda y: PrecisionAt(max(1, int(np.sum(y > 0.0)) // 2)),
+    "Matthews": lambda y: Matthews(),
+    "balanced error": lambda y: BalancedError(),
+    "precision@P/2": lambda y: PrecisionAt(half_positives(y)),
+    "recall@2P": lambda y: RecallAt(min(y.size, 4 * half_positives(y))),
+    "break-even": lambda y: BreakEven(),
     "ROC area": lambda y: RocArea(),
+    "ROC area to 0.1": lambda y: PartialRocArea(0.1),
+    "average precision": lambda y: AveragePrecision(),
 }
-OURS: dict[
-    str, dict[str, Callable[[np.ndarray], Measure]]
-] = {  # what is trained for each measure, the first by default
-    "F1": {"f1": MEASURES["F1"]},
-    "precision@P/2": {
-        "precision@k": MEASURES["precision@P/2"],
-        "roc_auc": lambda y: RocArea(),
-        "average_precision": lambda y: AveragePrecision(),
-    },
-    "ROC area": {"roc_auc": MEASURES["ROC area"]},
+ALSO: dict[str, dict[str, Make]] = {  # trained for another measure than that of the test
+    "precision@P/2": {"average_precision": MEASURES["average precision"], "roc_auc": MEASURES["ROC area"]},
 }
 RIVALS = ("LinearSVC", "LogisticRegression")
-
-
-class Samples(NamedTuple):
-    X: sp.csr_matrix
-    y: np.ndarray
-
-
-class Split(NamedTuple):
-    fit: Samples
-    choose: Samples
-    test: Samples
 
 
 class Trained(NamedTuple):
@@ -104,10 +88,18 @@ class Trained(NamedTuple):
         return np.asarray(X @ self.w + self.b).ravel()
 
 
+Grid = tuple[list[Trained], float]  # models and the seconds that they took
+Found = dict[str, tuple[float, float]]  # the measure in test and seconds, by method
+
+
+@dataclass
 class Fits:
     """How our fits ended."""
 
-    n = n_open = n_constant = 0
+    n: int = 0
+    n_open: int = 0  # before the gap was reached
+    n_constant: int = 0  # with a warning of a constant model
+    n_silent: int = 0  # with equal scores and without that warning
 
     def fit(self, model: MultivariateClassifier, data: Samples) -> MultivariateClassifier:
         with warnings.catch_warnings(record=True) as caught:
@@ -115,55 +107,35 @@ class Fits:
             model.fit(*data)
         self.n += 1
         self.n_open += any(issubclass(one.category, ConvergenceWarning) for one in caught)
-        self.n_constant += any(issubclass(one.category, ConstantModelWarning) for one in caught)
+        warned = any(issubclass(one.category, ConstantModelWarning) for one in caught)
+        self.n_constant += warned
+        self.n_silent += not warned and bool(np.ptp(data.X @ model.coef_[0]) <= 1e-9)
         return model
 
 
-FITS = Fits()
+class Row(NamedTuple):
+    """One draw of a set."""
 
-
-# --------------------------------------------------------------------------------------------------------------- data
-
-
-@cache
-def load(file: str, test_file: str, counts: bool) -> tuple[sp.csr_matrix, np.ndarray, sp.csr_matrix, np.ndarray]:
-    parts = [load_svmlight(data_file(Path(name))) for name in (file, test_file)]
-    width = max(part.X.shape[1] for part in parts)
-    X, X_test = (sp.csr_matrix((p.X.data, p.X.indices, p.X.indptr), (p.X.shape[0], width)) for p in parts)
-    if counts:
-        weigh = TfidfTransformer(sublinear_tf=True).fit(X)
-        X, X_test = weigh.transform(X), weigh.transform(X_test)
-    return X, parts[0].y, X_test, parts[1].y
-
-
-def split(name: str, seed: int) -> Split:
-    """Rows to fit on, rows to choose by and rows to test on."""
-    which = SETS[name]
-    X, y, X_test, y_test = load(which.file, which.test_file, which.counts)
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(y.size)
-    n_choose = min(N_CHOOSE, y.size // 4)
-    parts = rows[n_choose : n_choose + N_FIT], rows[:n_choose]
-    tested = rng.permutation(y_test.size)[:N_TEST]
-    sign = lambda labels: np.where(labels == which.positive, 1.0, -1.0)  # noqa: E731
-    return Split(*[Samples(X[part], sign(y[part])) for part in parts], Samples(X_test[tested], sign(y_test[tested])))
+    share: float  # of positives
+    found: dict[str, Found]  # by measure
+    fits: Fits
 
 
 # ------------------------------------------------------------------------------------------------------------ methods
 
 
-def ours(data: Samples, measure: Measure, max_seconds: float) -> Iterator[Trained]:
+def ours(data: Samples, measure: Measure, max_seconds: float, fits: Fits) -> Iterator[Trained]:
     model = MultivariateClassifier(measure, gap_rel=GAP, max_seconds=max_seconds, warm_start=True)
     for lam in LAMBDAS:
-        FITS.fit(model.set_params(lam=lam), data)
+        fits.fit(model.set_params(lam=lam), data)
         yield Trained(model.coef_[0].copy(), float(model.intercept_[0]), lam)
 
 
-def validated(data: Samples, measure: Measure, lam: float, max_seconds: float) -> Trained:
+def validated(data: Samples, measure: Measure, lam: float, max_seconds: float, fits: Fits) -> Iterator[Trained]:
     """The model with the threshold of its own validation."""
     model = MultivariateClassifier(measure, lam=lam, gap_rel=GAP, max_seconds=6.0 * max_seconds, threshold="cv")
-    FITS.fit(model, data)
-    return Trained(model.coef_[0], float(model.intercept_[0]), lam)
+    fits.fit(model, data)
+    yield Trained(model.coef_[0], float(model.intercept_[0]), lam)
 
 
 def liblinear(data: Samples, kind: str) -> Iterator[Trained]:
@@ -200,51 +172,73 @@ def timed(models: Iterator[Trained]) -> tuple[list[Trained], float]:
     return list(models), time.process_time() - began
 
 
-def outcomes(title: str, data: Split, rivals: dict[str, tuple[list[Trained], float]], max_seconds: float) -> dict:
+def outcomes(title: str, data: Split, rivals: dict[str, Grid], max_seconds: float, fits: Fits) -> Found:
     """The measure in test and the seconds of the whole grid, by method."""
-    found = {}
-    for name, make in OURS[title].items():
-        grid, seconds = timed(ours(data.fit, make(data.fit.y), max_seconds))
-        if title == "F1":
-            found[f"{name}, own"] = chosen(title, grid, data.choose), seconds
-            found[f"{name}, tuned"] = chosen(title, grid, data.choose, tuned=True), seconds
-            lam = found[f"{name}, tuned"][0].lam
-            began = time.process_time()
-            model = validated(data.fit, make(data.fit.y), lam, max_seconds)
-            found[f"{name}, cv"] = model, seconds + time.process_time() - began
-        else:
-            found[name] = chosen(title, grid, data.choose), seconds
+    found: dict[str, tuple[Trained, float]] = {}
+    measure = MEASURES[title](data.fit.y)
+    grid, seconds = timed(ours(data.fit, measure, max_seconds, fits))
+    is_cut = isinstance(measure, ThresholdMeasure)
+    if is_cut:
+        found["ours, own"] = chosen(title, grid, data.choose), seconds
+        found["ours, tuned"] = chosen(title, grid, data.choose, tuned=True), seconds
+        lam = found["ours, tuned"][0].lam
+        (model,), more = timed(validated(data.fit, measure, lam, max_seconds, fits))
+        found["ours, cv"] = model, seconds + more
+    else:
+        found["ours"] = chosen(title, grid, data.choose), seconds
+    for name, make in ALSO.get(title, {}).items():
+        grid, seconds = timed(ours(data.fit, make(data.fit.y), max_seconds, fits))
+        found[f"ours, {name}"] = chosen(title, grid, data.choose), seconds
     for name, (grid, seconds) in rivals.items():
-        found[name] = chosen(title, grid, data.choose, tuned=title == "F1"), seconds
+        found[name] = chosen(title, grid, data.choose, tuned=is_cut), seconds
     return {name: (1.0 - loss(title, model, data.test), seconds) for name, (model, seconds) in found.items()}
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
-def compare(names: list[str], n_seeds: int, max_seconds: float) -> None:
+def run(report: Report, name: str, seed: int, titles: Sequence[str], max_seconds: float) -> Row:
+    """All measures on one draw of a set; what is there is told after each of them."""
+    warm_up(titles)
+    data, fits = split(name, seed), Fits()
+    report.begin()
+    rivals = {kind: timed(liblinear(data.fit, kind)) for kind in RIVALS}
+    row = Row(float(np.mean(data.fit.y > 0.0)), {}, fits)
+    for title in titles:
+        row.found[title] = outcomes(title, data, rivals, max_seconds, fits)
+        report(row)
+    return row
+
+
+def compare(args: argparse.Namespace, names: Sequence[str], n_seeds: int) -> None:
+    jobs = [
+        Job((name, seed), run, (name, seed, args.measures, args.max_seconds), args.limit)
+        for seed in range(n_seeds)
+        for name in names
+    ]
+    done = run_jobs(jobs, args.processes, time.time() + 60.0 * args.minutes)
+    rows = {key: outcome.value or outcome.so_far for key, outcome in done.items()}
     table = Table(
         f"Measures of all labels together, mean in test over {n_seeds} seeds ± standard error; ours to a relative gap "
-        f"of {GAP:g} or {max_seconds:g} s a fit",
+        f"of {GAP:g} or {args.max_seconds:g} s a fit",
         ["set", "positives", "measure", "method", "test", "seconds, whole grid"],
     )
     values: dict[tuple[str, str], dict[str, np.ndarray]] = {}
     for name in names:
-        try:
-            splits = [split(name, seed) for seed in range(n_seeds)]
-        except DataMissing as reason:
-            print(f"{name} skipped: {reason}")
-            continue
-        rivals = [{kind: timed(liblinear(data.fit, kind)) for kind in RIVALS} for data in splits]
-        for title in MEASURES:
-            pairs = zip(splits, rivals, strict=True)
-            found = [outcomes(title, data, of_rivals, max_seconds) for data, of_rivals in pairs]
+        of_seeds = [row for seed in range(n_seeds) if (row := rows[name, seed]) is not None]
+        for title in args.measures:
+            found = [row.found[title] for row in of_seeds if title in row.found]
+            if len(found) < 2:
+                print(f"{name}, {title}: {len(found)} seeds in time")
+                continue
             values[name, title] = {method: np.array([one[method][0] for one in found]) for method in found[0]}
             for method, each in values[name, title].items():
                 seconds = np.mean([one[method][1] for one in found])
-                share = f"{np.mean(splits[0].fit.y > 0.0):.3f}"
-                table.row(name, share, title, method, f"{each.mean():.4f} ± {error(each):.4f}", f"{seconds:.1f}")
-    judge(values)
+                few = f" ({each.size} seeds)" if each.size < n_seeds else ""
+                cells = f"{each.mean():.4f} ± {error(each):.4f}{few}", f"{seconds:.1f}"
+                table.row(name, f"{of_seeds[0].share:.3f}", title, method, *cells)
+    judge(values, args.measures)
+    report_fits([row.fits for row in rows.values() if row is not None])
 
 
 def error(values: np.ndarray) -> float:
@@ -252,31 +246,43 @@ def error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
-def judge(values: dict[tuple[str, str], dict[str, np.ndarray]]) -> None:
-    table = Table("Wins, draws and losses on the sets", ["measure", "ours", *RIVALS])
-    for title in MEASURES:
-        of_sets = [found for (_, measure), found in values.items() if measure == title]
-        for method in [one for one in of_sets[0] if one not in RIVALS]:
-            table.row(title, method, *[tally(of_sets, method, rival) for rival in RIVALS])
+def judge(values: dict[tuple[str, str], dict[str, np.ndarray]], titles: Sequence[str]) -> None:
+    table = Table("Wins, draws and losses on the sets", ["measure", "ours", *RIVALS, "better of both"])
+    lost = []
+    for title in titles:
+        of_sets = {name: found for (name, measure), found in values.items() if measure == title}
+        for method in [one for one in next(iter(of_sets.values()), {}) if one not in RIVALS]:
+            signs = {rival: {name: sign(found, method, rival) for name, found in of_sets.items()} for rival in RIVALS}
+            worst = {name: min(signs[rival][name] for rival in RIVALS) for name in of_sets}
+            table.row(title, method, *[tally(each) for each in (*signs.values(), worst)])
+            lost += [f"{title}, {method}: {name}" for name, which in worst.items() if which < 0]
+    print(f"\nLost: {'; '.join(lost) or 'nowhere'}.")
+
+
+def sign(found: dict[str, np.ndarray], method: str, rival: str) -> int:
+    """1 where a method is better by more than the standard error of the difference, -1 where it is worse by that."""
+    difference = found[method] - found[rival]
+    return int(np.sign(difference.mean()) * (abs(difference.mean()) > error(difference)))
+
+
+def tally(signs: dict[str, int]) -> str:
+    return " / ".join(str(list(signs.values()).count(which)) for which in (1, 0, -1))
+
+
+def report_fits(fits: Sequence[Fits]) -> None:
+    n, n_open, n_constant, n_silent = (sum(getattr(one, f.name) for one in fits) for f in fields(Fits))
     print(
-        f"\nOf {FITS.n} fits {FITS.n_open} ended before a gap of {GAP:g}, and {FITS.n_constant} warned of a constant."
+        f"\nOf {n} fits {n_open} ended before a gap of {GAP:g}, {n_constant} warned of a constant model, and "
+        f"{n_silent} had equal scores without a warning."
     )
 
 
-def tally(of_sets: list[dict[str, np.ndarray]], method: str, rival: str) -> str:
-    differences = [one[method] - one[rival] for one in of_sets]
-    signs = [int(np.sign(each.mean()) * (abs(each.mean()) > error(each))) for each in differences]
-    return " / ".join(str(signs.count(which)) for which in (1, 0, -1))
-
-
-def warm_up() -> None:
+def warm_up(titles: Sequence[str]) -> None:
     """Compile, or load what is compiled."""
     rng = np.random.default_rng(0)
     data = Samples(sp.random(200, 20, density=0.5, format="csr", random_state=rng), np.repeat([1.0, -1.0], 100))
-    for kinds in OURS.values():
-        for make in kinds.values():
-            list(ours(data, make(data.y), 1.0))
-    FITS.n = FITS.n_open = FITS.n_constant = 0
+    for title in titles:
+        list(ours(data, MEASURES[title](data.y), 1.0, Fits()))
 
 
 def main() -> None:
@@ -284,11 +290,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two seeds")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help="of all")
-    parser.add_argument("--max-seconds", type=float, default=10.0, help="of one of our fits")
+    parser.add_argument("--measures", nargs="*", default=list(MEASURES), choices=list(MEASURES), metavar="MEASURE")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="rows at a time, each with one thread")
+    parser.add_argument("--limit", type=float, default=150.0, help="seconds of one seed of a set")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of the whole")
+    parser.add_argument("--max-seconds", type=float, default=5.0, help="of one of our fits")
     args = parser.parse_args()
     print_machine()
-    warm_up()
-    compare(args.sets, 2 if args.quick else args.seeds, args.max_seconds)
+    warm_up(args.measures)
+    compare(args, available(args.sets), 2 if args.quick else args.seeds)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,15 @@ try:
     from lightgbm import LGBMRanker, early_stopping
 except ImportError:
     LGBMRanker = None
+try:
+    from xgboost import XGBRanker
+except ImportError:
+    XGBRanker = None
 
 LAMBDAS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 ALPHAS = (1e3, 1e2, 10.0, 1.0, 0.1, 0.01)  # of Ridge
-LEAVES = (8, 31)  # of LightGBM
+LEAVES, DEPTHS = (8, 31), (3, 6)  # of LightGBM and XGBoost
+N_TREES, RATE, PATIENCE = 500, 0.05, 50  # of both
 MOST_PAIRS, MOST_SPARSE_PAIRS = 50_000, 20_000  # of LIBLINEAR; a random choice of more
 GAP, SECONDS = 1e-2, 20.0  # of one of our fits
 
@@ -35,7 +40,12 @@ class Ours:
     """A ranker along the path of lambdas, from the last solution; it counts fits without a certified gap or a model."""
 
     def __init__(self, loss: str) -> None:
-        self.loss, self.n_fits, self.n_open, self.n_constant = loss, 0, 0, 0
+        self.loss = loss
+        self.forget()
+
+    def forget(self) -> None:
+        """Count anew."""
+        self.n_fits = self.n_open = self.n_constant = 0
 
     def __call__(self, fold: Fold) -> Iterator[Scorer]:
         ranker = Ranker(self.loss, warm_start=True, gap_rel=GAP, max_seconds=SECONDS)
@@ -85,7 +95,7 @@ def trees(objective: str, fold: Fold) -> Iterator[Scorer]:
     train, validation = fold.train, fold.validation
     for leaves in LEAVES:
         model = LGBMRanker(
-            objective=objective, num_leaves=leaves, n_estimators=500, learning_rate=0.05, random_state=0, n_jobs=1,
+            objective=objective, num_leaves=leaves, n_estimators=N_TREES, learning_rate=RATE, random_state=0, n_jobs=1,
             verbosity=-1,
         )  # fmt: skip
         with warnings.catch_warnings():
@@ -93,9 +103,21 @@ def trees(objective: str, fold: Fold) -> Iterator[Scorer]:
             model.fit(
                 train.X, train.y.astype(int), group=sizes(train.qid),
                 eval_set=[(validation.X, validation.y.astype(int))], eval_group=[sizes(validation.qid)], eval_at=[10],
-                callbacks=[early_stopping(50, verbose=False)],
+                callbacks=[early_stopping(PATIENCE, verbose=False)],
             )  # fmt: skip
         yield model.predict
+
+
+def xgboost(fold: Fold) -> Iterator[Scorer]:
+    """XGBoost with early stopping."""
+    train, validation = fold.train, fold.validation
+    for depth in DEPTHS:
+        model = XGBRanker(
+            objective="rank:ndcg", eval_metric="ndcg@10", max_depth=depth, n_estimators=N_TREES, learning_rate=RATE,
+            tree_method="hist", early_stopping_rounds=PATIENCE, random_state=0, n_jobs=1, verbosity=0,
+        )  # fmt: skip
+        evaluation = {"eval_set": [(validation.X, validation.y)], "eval_qid": [validation.qid], "verbose": False}
+        yield model.fit(train.X, train.y, qid=train.qid, **evaluation).predict
 
 
 def sizes(qid: np.ndarray) -> np.ndarray:
@@ -119,5 +141,10 @@ LINEAR_RIVALS: dict[str, Method] = {"Ridge on grades": ridge, "LIBLINEAR on all 
 TREES: dict[str, Method] = {
     "LightGBM lambdarank": partial(trees, "lambdarank"),
     "LightGBM xendcg": partial(trees, "rank_xendcg"),
+    "XGBoost rank:ndcg": xgboost,
 }
-METHODS: dict[str, Method] = {**OURS, **LINEAR_RIVALS, **(TREES if LGBMRanker else {})}
+SKIPPED = [] if LGBMRanker else ["LightGBM lambdarank", "LightGBM xendcg"]
+SKIPPED += [] if XGBRanker else ["XGBoost rank:ndcg"]
+METHODS: dict[str, Method] = {
+    title: method for title, method in {**OURS, **LINEAR_RIVALS, **TREES}.items() if title not in SKIPPED
+}

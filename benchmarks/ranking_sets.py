@@ -6,7 +6,7 @@ fold 1 of MQ2008.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ N_FOLDS = 5
 N_FEATURES = 20
 TOTAL = {8: 3200, 30: 3600, 150: 6000, 1000: 16000}  # documents of a made-up collection to train on, by query size
 NOISE = 2.0
-NEWSGROUPS = (19, 18, 0)  # the rarest
+N_NEWSGROUPS = 20
 SHARES = {0: 0.7, 1: 0.16, 2: 0.14}  # of the grades
 
 
@@ -104,28 +104,29 @@ def newsgroups() -> tuple[Any, np.ndarray, Any, np.ndarray]:
     return weigh.transform(train.X), train.y, weigh.transform(test.X), test.y
 
 
-def newsgroup(label: int, number: int) -> Fold:
-    """One query: the documents of a group are relevant, those of all others are not."""
+def newsgroup_folds(number: int) -> list[Fold]:
+    """A class as a query: its documents are relevant, those of all others are not; one model per query."""
     X, y, X_test, y_test = newsgroups()
     held = np.random.default_rng(number).random(y.size) < 0.25
-    relevant = (y == label) * 1.0
-    one = np.zeros(y.size)
-    return Fold(
-        Documents(X[~held], relevant[~held], one[~held]),
-        Documents(X[held], relevant[held], one[held]),
-        Documents(X_test, (y_test == label) * 1.0, np.zeros(y_test.size)),
-    )
+
+    def query(X: Any, labels: np.ndarray, label: int) -> Documents:
+        return Documents(X, (labels == label) * 1.0, np.zeros(labels.size))
+
+    return [
+        Fold(query(X[~held], y[~held], label), query(X[held], y[held], label), query(X_test, y_test, label))
+        for label in range(N_NEWSGROUPS)
+    ]
 
 
-SETS = {
-    "MQ2008": mq2008,
-    "web sample": web_sample,
-    **{f"made up, {size} documents a query": partial(made_up, size) for size in TOTAL},
-    **{f"newsgroup {label}": partial(newsgroup, label) for label in NEWSGROUPS},
+def alone(make: Callable[[int], Fold]) -> Callable[[int], list[Fold]]:
+    """A collection with one model."""
+    return lambda number: [make(number)]
+
+
+NEWSGROUPS = "20 newsgroups"
+SETS: dict[str, Callable[[int], list[Fold]]] = {  # the problems of a fold, whose measures are averaged
+    "MQ2008": alone(mq2008),
+    "web sample": alone(web_sample),
+    **{f"made up, {size} documents a query": alone(partial(made_up, size)) for size in TOTAL},
+    NEWSGROUPS: newsgroup_folds,
 }
-
-
-def folds(name: str, n: int) -> Iterator[Fold]:
-    """The first n folds of a set."""
-    for number in range(n):
-        yield SETS[name](number)

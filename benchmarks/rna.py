@@ -9,9 +9,11 @@ Targets:
     each fold tested on the other: F of the CRF at least 0.66, of the margin at least 0.63;
     trained on TORNADO, F on families left out no lower than that of ViennaRNA's minimum free energy.
 
-Lambda and gamma are chosen by cross-validation inside the training fold.  ``UNDERCUT_DATA`` names the folder that holds
+Lambda, gamma and the margin's label loss are chosen by five-fold cross-validation inside the training fold, on TORNADO
+by families.  ``UNDERCUT_DATA`` names the folder that holds
 ``rna/S-151Rfam.tsv.gz`` and ``rna/TORNADO_TrA.tsv.gz``; ViennaRNA (``pip install ViennaRNA``) is left out where it is
-not installed.  ``--parts speed figure3`` runs some of the parts, ``--quick`` shorter ones.
+not installed.  ``--parts speed figure3`` runs some of the parts, ``--quick`` shorter ones, ``--processes 14`` as many
+fits at a time.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
-from common import DataMissing, Table, data_file, print_machine
+from common import DataMissing, Table, data_file, print_machine, side_by_side
 from undercut import L2, CuttingPlane, ProximalBundle, Stop, StructuredRisk, minimize
 from undercut.estimators import RnaFolder
 from undercut.io import RnaData, load_rna
@@ -36,8 +40,9 @@ from undercut.risks.structured.folding.grammar import cleaned
 from undercut.solvers import CachedCuttingPlane
 from undercut.threads import one_thread
 
-LAMBDAS = {"crf": (0.1, 0.03, 0.3), "margin": (1e-2, 3e-3, 3e-2)}
-GAMMAS = (1.5, 3.0, 6.0)
+LAMBDAS = {"crf": (0.1, 0.02, 0.05, 0.2, 0.5), "margin": (1e-2, 3e-3, 3e-2, 1e-1)}
+DELTAS = {"crf": ("missed",), "margin": ("missed", "pairs", "hamming")}
+GAMMAS = (1.5, 2.0, 3.0, 4.5, 6.0, 9.0)
 FIGURE_LAMBDAS = (1e-1, 1e-2, 1e-3, 1e-4)
 HELD_OUT = ("ASE", "SRP", "TMR")  # RNase P, signal recognition particle, transfer-messenger RNA
 SAME = ("RF00009", "RF00010", "RF00011", "RF00017", "RF00023", "RF00169")  # the same families in Rfam
@@ -81,7 +86,7 @@ def seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:
     return min(times)
 
 
-def speed(quick: bool) -> None:
+def speed(quick: bool, n_processes: int) -> None:
     data = read("S-151")
     model, X, Y = FoldingModel(), data.sequences, grammatical(data)
     w = 0.1 * np.random.default_rng(0).standard_normal(model.n_params)
@@ -118,7 +123,7 @@ def peer():
 # --- Certificates and Figure 3 ---------------------------------------------------------------------------------------
 
 
-def certificates(quick: bool) -> None:
+def certificates(quick: bool, n_processes: int) -> None:
     train = folds(read("S-151"))["A"]
     model, X, Y = FoldingModel(), train.sequences, grammatical(train)
     table = Table(
@@ -137,104 +142,137 @@ def certificates(quick: bool) -> None:
         )  # fmt: skip
 
 
-def figure3(quick: bool) -> None:
-    train = folds(read("S-151"))["A"]
-    model, X, Y = FoldingModel(), train.sequences, grammatical(train)
+def figure3(quick: bool, n_processes: int) -> None:
     marks = (10, 20, 40) if quick else (20, 60, 120)
     table = Table(
         f"Figure 3, left: objective (lower bound) on fold A after {', '.join(map(str, marks))} evaluations; J(0) = 1",
         ["lambda", "solver", *map(str, marks)],
     )
-    solvers = {
-        "CuttingPlane": CuttingPlane(),
-        "ProximalBundle, as printed": ProximalBundle(variant="printed"),
-        "ProximalBundle": ProximalBundle(),
-        "CachedCuttingPlane": CachedCuttingPlane(),
-    }
-    for lam in FIGURE_LAMBDAS:
-        for name, solver in solvers.items():
-            risk = StructuredRisk(model, X, Y, cache=50 if isinstance(solver, CachedCuttingPlane) else 0)
-            stop = Stop(gap_rel=1e-3, max_evaluations=marks[-1], max_seconds=60.0 if quick else 600.0)
-            trace = minimize(risk, L2(lam), solver, stop=stop).trace
-            cells = []
-            for mark in marks:
-                row = [row for row in trace if row.n_evaluations <= mark][-1]
-                note = "" if row.n_evaluations == mark or row is not trace[-1] else f" at {row.n_evaluations}"
-                cells.append(f"{row.objective:.4f} ({row.lower_bound:.3f}){note}")
-            table.row(f"{lam:g}", name, *cells)
+    jobs = [(lam, name, marks, 60.0 if quick else 300.0) for lam in FIGURE_LAMBDAS for name in FIGURE_SOLVERS]
+    for row in side_by_side(figure3_row, jobs, n_processes):
+        table.row(*row)
+
+
+FIGURE_SOLVERS = {
+    "CuttingPlane": CuttingPlane(),
+    "ProximalBundle, as printed": ProximalBundle(variant="printed"),
+    "ProximalBundle": ProximalBundle(),
+    "CachedCuttingPlane": CachedCuttingPlane(),
+}
+
+
+def figure3_row(lam: float, name: str, marks: tuple[int, ...], max_seconds: float) -> list[str]:
+    train = folds(read("S-151"))["A"]
+    solver = FIGURE_SOLVERS[name]
+    cache = 50 if isinstance(solver, CachedCuttingPlane) else 0
+    risk = StructuredRisk(FoldingModel(), train.sequences, grammatical(train), cache=cache, n_jobs=1)
+    stop = Stop(gap_rel=1e-3, max_evaluations=marks[-1], max_seconds=max_seconds)
+    trace = minimize(risk, L2(lam), solver, stop=stop).trace
+    cells = []
+    for mark in marks:
+        row = [row for row in trace if row.n_evaluations <= mark][-1]
+        note = "" if row.n_evaluations == mark or row is not trace[-1] else f" at {row.n_evaluations}"
+        cells.append(f"{row.objective:.4f} ({row.lower_bound:.3f}){note}")
+    return [f"{lam:g}", name, *cells]
 
 
 # --- Accuracy --------------------------------------------------------------------------------------------------------
 
 
-def fitted(loss: str, lam: float, train: RnaData, gap_rel: float = 1e-2) -> RnaFolder:
+class Setting(NamedTuple):
+    """What a fit is given."""
+
+    loss: str
+    lam: float
+    delta: str
+
+    def __str__(self) -> str:
+        return f"lambda {self.lam:g}" + (f", {self.delta}" if self.loss == "margin" else "")
+
+
+def fitted(setting: Setting, train: RnaData, gap_rel: float = 1e-2, n_jobs: int = 1) -> RnaFolder:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return RnaFolder(loss, lam, decode="viterbi", gap_rel=gap_rel, max_seconds=600.0).fit(train)
+        folder = RnaFolder(**setting._asdict(), decode="viterbi", n_jobs=n_jobs, gap_rel=gap_rel, max_seconds=600.0)
+        return folder.fit(train)
 
 
-def viterbi(folder: RnaFolder, data: RnaData) -> list[np.ndarray]:
+def answers_of(folder: RnaFolder, data: RnaData) -> dict[str, list[np.ndarray]]:
+    """The predictions by Viterbi decoding and, of a CRF, those of maximum expected accuracy for every gamma."""
     model = FoldingModel()
     scores = model.prepare(folder.coef_)
-    return [model.predict(scores, x) for x in data.sequences]
+    found = {"Viterbi": [model.predict(scores, x) for x in data.sequences]}
+    if folder.loss == "crf":
+        for gamma in GAMMAS:
+            found[mea(gamma)] = [model.most_accurate(scores, x, gamma) for x in data.sequences]
+    return found
 
 
-def most_accurate(folder: RnaFolder, data: RnaData, gamma: float) -> list[np.ndarray]:
-    model = FoldingModel()
-    scores = model.prepare(folder.coef_)
-    return [model.most_accurate(scores, x, gamma) for x in data.sequences]
+def mea(gamma: float) -> str:
+    return f"MEA, gamma {gamma:g}"
 
 
-def chosen(loss: str, train: RnaData, quick: bool) -> tuple[float, float]:
-    """Lambda and gamma by two-fold cross-validation inside the training fold.
+def held_out(setting: Setting, train: RnaData, test: RnaData) -> tuple[float, dict[str, list[np.ndarray]]]:
+    """The loss of a CRF on held-out sequences, and the predictions there."""
+    folder = fitted(setting, train, 2e-2)
+    loss = 0.0
+    if setting.loss == "crf":
+        risk = LikelihoodRisk(FoldingModel(), test.sequences, grammatical(test), n_jobs=1)
+        loss = len(test.names) * risk.value(folder.coef_)
+    return loss, answers_of(folder, test)
 
-    The lambda of a CRF is the one of the best likelihood, which is a smoother measure than F, and gamma that of the
-    best pooled F; the lambda of a margin is that of the best F.
+
+def chosen(loss: str, train: RnaData, groups: Sequence, quick: bool, n_processes: int) -> tuple[Setting, str]:
+    """A setting and a way of decoding, by five-fold cross-validation inside the training set.
+
+    The lambda of a CRF is the one of the best likelihood, a smoother measure than F, and gamma that of the best F of
+    all pairs together; lambda and label loss of a margin are those of the best F.
     """
-    halves = [taken(train, range(first, len(train.names), 2)) for first in (0, 1)]
-    lambdas = LAMBDAS[loss][:1] if quick else LAMBDAS[loss]
-    gammas = GAMMAS if loss == "crf" else (0.0,)
-    Y = [y for half in halves for y in truths(half)]
+    lambdas = LAMBDAS[loss][:2] if quick else LAMBDAS[loss]
+    settings = [Setting(loss, lam, delta) for lam in lambdas for delta in DELTAS[loss]]
+    parts = list(GroupKFold(2 if quick else 5).split(groups, groups=groups))
+    jobs = [(each, taken(train, fit), taken(train, test)) for each in settings for fit, test in parts]
+    found = list(side_by_side(held_out, jobs, n_processes))
+    Y = [y for _, test in parts for y in truths(taken(train, test))]
     scores = {}
-    for lam in lambdas:
-        tested = list(zip([fitted(loss, lam, halves[1 - k], 2e-2) for k in (0, 1)], halves, strict=True))
-        likelihood = -sum(held_out_loss(*pair) for pair in tested) if loss == "crf" else 0.0
-        for gamma in gammas:
-            predict = viterbi if loss == "margin" else lambda folder, half, g=gamma: most_accurate(folder, half, g)
-            answers = [y for folder, half in tested for y in predict(folder, half)]
-            scores[lam, gamma] = likelihood, pair_scores(Y, answers).f
-    return max(scores, key=lambda setting: scores[setting])
-
-
-def held_out_loss(folder: RnaFolder, data: RnaData) -> float:
-    return LikelihoodRisk(FoldingModel(), data.sequences, grammatical(data)).value(folder.coef_)
+    for k, setting in enumerate(settings):
+        of_parts = found[k * len(parts) : (k + 1) * len(parts)]
+        for name in of_parts[0][1]:
+            pairs = pair_scores(Y, [y for _, answers in of_parts for y in answers[name]])
+            scores[setting, name] = -sum(loss for loss, _ in of_parts), pairs.f
+    return max((key for key in scores if loss == "margin" or key[1] != "Viterbi"), key=lambda key: scores[key])
 
 
 def row_of(table: Table, name: str, Y: list[np.ndarray], answers: list[np.ndarray], note: str = "") -> None:
+    """Scores, and how far F would move with other sequences: its standard deviation over 200 bootstrap samples."""
+    rng = np.random.default_rng(0)
+    samples = [rng.integers(len(Y), size=len(Y)) for _ in range(200)]
+    spread = np.std([pair_scores([Y[i] for i in rows], [answers[i] for i in rows]).f for rows in samples])
     cells = [f"{value:.3f}" for value in (*pair_scores(Y, answers), *mean_pair_scores(Y, answers))]
+    cells[2] += f" ± {spread:.3f}"
     table.row(name, *cells, note)
 
 
 COLUMNS = ["method", "sensitivity", "PPV", "F", "mean sensitivity", "mean PPV", "mean F", "settings"]
 
 
-def accuracy(quick: bool) -> None:
+def accuracy(quick: bool, n_processes: int) -> None:
     parts = folds(read("S-151"))
     Y = [y for fold in "AB" for y in truths(parts[fold])]
     table = Table("Each fold tested on the other, 151 sequences: all pairs together, and means of sequences", COLUMNS)
     for loss in ("crf", "margin"):
         answers: dict[str, list[np.ndarray]] = {}
-        notes = []
+        notes: dict[str, list[str]] = {}
         for fold, other in ("AB", "BA"):
-            lam, gamma = chosen(loss, parts[other], quick)
-            folder = fitted(loss, lam, parts[other])
-            notes.append(f"{lam:g}" + (f", gamma {gamma:g}" if loss == "crf" else ""))
-            answers.setdefault("Viterbi", []).extend(viterbi(folder, parts[fold]))
-            if loss == "crf":
-                answers.setdefault("MEA", []).extend(most_accurate(folder, parts[fold], gamma))
-                answers.setdefault("MEA, gamma 6", []).extend(most_accurate(folder, parts[fold], 6.0))
-        for name, structures in answers.items():
-            row_of(table, f"{loss}, {name}", Y, structures, "lambda " + " and ".join(notes))
+            train = parts[other]
+            setting, decoding = chosen(loss, train, range(len(train.names)), quick, n_processes)
+            found = answers_of(fitted(setting, train, n_jobs=-1), parts[fold])
+            rows = {"chosen": decoding, "Viterbi": "Viterbi"} | ({mea(6.0): mea(6.0)} if loss == "crf" else {})
+            for row, name in rows.items():
+                answers.setdefault(row, []).extend(found[name])
+                notes.setdefault(row, []).append(f"{setting}, {name}")
+        for row, structures in answers.items():
+            row_of(table, f"{loss}, {row}", Y, structures, " and ".join(notes[row]))
     vienna_rows(table, [x for fold in "AB" for x in parts[fold].sequences], Y)
 
 
@@ -252,23 +290,23 @@ def vienna_rows(table: Table, sequences: list[str], Y: list[np.ndarray]) -> None
         row_of(table, f"ViennaRNA, {name}", Y, structures)
 
 
-def tornado(quick: bool) -> None:
+def tornado(quick: bool, n_processes: int) -> None:
     data = read("TORNADO")
     longest, n_test = (100, 20) if quick else (200, 60)
     source = np.array([name.partition("_")[0] for name in data.names])
     lengths = np.array([len(x) for x in data.sequences])
-    known = ~np.isin(source, (*HELD_OUT, *UNKNOWN, *SAME)) & (lengths <= longest)
-    train = taken(data, np.flatnonzero(known))
+    known = np.flatnonzero(~np.isin(source, (*HELD_OUT, *UNKNOWN, *SAME)) & (lengths <= longest))
+    train = taken(data, known)
     test = [i for name in HELD_OUT for i in np.flatnonzero(source == name)[:: max(1, (source == name).sum() // n_test)]]
-    held_out = taken(data, test)
-    lam = LAMBDAS["crf"][0]
-    folder = fitted("crf", lam, train, 2e-2)
-    Y = truths(held_out)
+    held_out_families = taken(data, test)
+    setting, decoding = chosen("crf", train, source[known], quick, n_processes)
+    answers = answers_of(fitted(setting, train, 2e-2, n_jobs=-1), held_out_families)
+    Y = truths(held_out_families)
     title = f"TORNADO: trained on {len(train.names)} sequences of at most {longest} letters, tested on {len(test)} of "
     table = Table(title + f"the families {', '.join(HELD_OUT)}, which no training sequence belongs to", COLUMNS)
-    row_of(table, "crf, MEA, gamma 6", Y, most_accurate(folder, held_out, 6.0), f"lambda {lam:g}")
-    row_of(table, "crf, Viterbi", Y, viterbi(folder, held_out), f"lambda {lam:g}")
-    vienna_rows(table, held_out.sequences, Y)
+    for row, name in {"chosen": decoding, "Viterbi": "Viterbi", mea(6.0): mea(6.0)}.items():
+        row_of(table, f"crf, {row}", Y, answers[name], f"{setting}, {name}")
+    vienna_rows(table, held_out_families.sequences, Y)
 
 
 PARTS = {"speed": speed, "certificates": certificates, "figure3": figure3, "accuracy": accuracy, "tornado": tornado}
@@ -278,6 +316,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to run; all by default")
     parser.add_argument("--quick", action="store_true", help="fewer settings, evaluations and sequences")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="fits at a time, each with one thread")
     given = parser.parse_args()
     try:
         for file in FILES.values():
@@ -286,7 +325,7 @@ def main() -> None:
         sys.exit(f"skipped: {reason}")
     print_machine()
     for part in given.parts:
-        PARTS[part](given.quick)
+        PARTS[part](given.quick, given.processes)
 
 
 if __name__ == "__main__":

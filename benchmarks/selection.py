@@ -2,13 +2,18 @@
 
     J(w) = lam/2 |w|^2 + 1/n sum_i max(0, 1 - y_i <w, x_i>),        C = 1 / (n lam) in LIBLINEAR's notation
 
+    python benchmarks/selection.py --processes 14            # some nine minutes
+    python benchmarks/selection.py --sets a9a --tables 2     # one set and one table
+
 Table 1 compares a path, whose points hand on their planes, scores and dual points, with 20 fits that know nothing of
 each other, both to a certified relative gap of 1e-3.  Table 2 compares the choice by cross-validation with
-``GridSearchCV(LinearSVC)`` and, for the logistic loss, ``LogisticRegressionCV``; LIBLINEAR's own search (``-C``) is not
-part of scikit-learn.  How far a peer is off is measured at each lambda against our lower bound.  Table 3 has paths of
-L1 beside celer and skglm.  Table 4 checks a certified path at 1000 random lambdas.
+``GridSearchCV(LinearSVC)``, ``LogisticRegressionCV`` and LIBLINEAR's own search (``-C``), which doubles C from that of
+our largest lambda and knows no hinge loss.  How far a rival is off is measured on the first fold against our lower
+bounds.  Table 3 has paths of L1 beside celer and skglm.  Table 4 checks a certified path at 1000 random lambdas.
 
-Times are processor seconds of one process; a fit of ours ends after ``--max-seconds`` and says so by its gap.
+Times are processor seconds of one thread.  A row that takes more than ``--limit`` seconds is ended, and tells how far
+it came.  A fit of ours ends after ``--max-seconds`` and says so by its gap.  The cross-validation of mnist (ten
+classes, one against the rest; jointly for the logistic loss) is on its first 20000 rows.
 """
 
 from __future__ import annotations
@@ -17,33 +22,26 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegressionCV
-from sklearn.model_selection import GridSearchCV
-from sklearn.svm import LinearSVC
 
-from common import ALL_SETS, Table, data_path, load, load_rest, on_this_machine, print_machine, warm_up
+from common import Table, load, on_this_machine, print_machine, warm_up
+from limited import Job, Outcome, Report, run_jobs
+from selection_methods import GAP, LAMS, METHODS, how_far
 from undercut import L2, Hinge, LinearRisk, Logistic, Stop, minimize
-from undercut.estimators import LinearClassifierCV
-from undercut.estimators.cross_validated import SelectionWarning
-from undercut.io import load_svmlight
 from undercut.regularizers.named import named_regularizer
-from undercut.selection import Path as LambdaPath, regularization_path
+from undercut.selection import regularization_path
 
-LAMS = np.geomspace(1e-2, 1e-8, 20)
 SETS = ("a9a", "ijcnn1", "w8a", "rcv1-sample", "mnist", "covtype")
-TESTS = {
-    "a9a": "a9a.t", "ijcnn1": "ijcnn1.t.bz2", "w8a": "w8a.t", "rcv1-sample": "rcv1-sample.ccat.t.bz2",
-    "mnist": "mnist.scale.t.bz2",
-}  # fmt: skip
-GAP = 1e-3
-SAMPLES, QUICK_SAMPLES = None, 4000
+SPARSE_SETS = ("rcv1-sample", "w8a")
+CHOICE_ROWS = {"mnist": 20_000}  # of the cross-validation
+QUICK_ROWS, QUICK_SETS = 4000, ("a9a", "ijcnn1")
+LONGEST = ("mnist", "rcv1-sample", "covtype")  # sets whose jobs begin first
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -52,142 +50,99 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - began
 
 
-def rows_of(name: str, n_rows: int | None) -> tuple[sp.csr_matrix, np.ndarray]:
+# -------------------------------------------------------------------------------------------------------------- paths
+
+
+def path_row(report: Report, name: str, n_rows: int | None, max_seconds: float) -> list[str]:
+    """A path beside fits of their own, one class against the rest."""
+    warm_up()
     X, y = load(name)
-    return (X, y) if n_rows is None else (X[:n_rows], y[:n_rows])
+    risk = LinearRisk(X[:n_rows], y[:n_rows], Hinge())
+    stop = Stop(gap_rel=GAP, max_seconds=max_seconds)
+    regularization_path(LinearRisk(X[:500], y[:500], Hinge()), LAMS[::6])  # compiles
+    report.begin()
+    path, ours = timed(lambda: regularization_path(risk, LAMS, stop=stop))
+    fits = []
+    for lam in LAMS:
+        fits.append(timed(lambda lam=lam: minimize(risk, L2(lam), stop=stop)))
+        report(f"path {ours:.2f} s, {len(fits)} of {LAMS.size} fits {sum(spent for _, spent in fits):.1f} s")
+    seconds = np.array([spent for _, spent in fits])
+    alone, hardest = seconds.sum(), np.sort(seconds)[-3:].sum()
+    evaluations = f"{path.n_evaluations.sum()} / {sum(fit.n_evaluations for fit, _ in fits)}"
+    gaps = f"{(path.gaps / path.objectives).max():.1e} / {max(fit.gap / fit.objective for fit, _ in fits):.1e}"
+    met = "yes" if ours <= 0.25 * alone and ours < hardest else "no"
+    times = [f"{each:.2f}" for each in (ours, alone, ours / alone, hardest)]
+    return [str(risk.y.size), *times, evaluations, gaps, met]
 
 
-def test_rows(name: str, n_features: int) -> tuple[sp.csr_matrix, np.ndarray]:
-    """The samples that no fit has seen."""
-    if name not in TESTS:
-        return load_rest(name)
-    X, y, _ = load_svmlight(data_path(name).with_name(TESTS[name]))
-    X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(X.shape[1], n_features)))
-    return X[:, :n_features], np.where(y == ALL_SETS[name].positive, 1.0, -1.0)
-
-
-def table_paths(names: list[str], n_rows: int | None, max_seconds: float) -> None:
+def table_paths(found: dict[tuple[Any, ...], Outcome], names: Sequence[str]) -> None:
     table = Table(
         "1. Paths: 20 lambdas beside 20 fits of their own",
         ["set", "n", "path, s", "20 fits, s", "ratio", "3 hardest fits, s", "evaluations: path / fits",
          "largest gap: path / fits", "a quarter, and less than the 3 hardest"],
     )  # fmt: skip
-    stop = Stop(gap_rel=GAP, max_seconds=max_seconds)
     for name in names:
-        X, y = rows_of(name, n_rows)
-        risk = LinearRisk(X, y, Hinge())
-        path, ours = timed(lambda risk=risk: regularization_path(risk, LAMS, stop=stop))
-        fits = [timed(lambda risk=risk, lam=lam: minimize(risk, L2(lam), stop=stop)) for lam in LAMS]
-        seconds = np.array([spent for _, spent in fits])
-        alone, hardest = seconds.sum(), np.sort(seconds)[-3:].sum()
-        evaluations = f"{path.n_evaluations.sum()} / {sum(fit.n_evaluations for fit, _ in fits)}"
-        gaps = f"{(path.gaps / path.objectives).max():.1e} / {max(fit.gap / fit.objective for fit, _ in fits):.1e}"
-        met = "yes" if ours <= 0.25 * alone and ours < hardest else "no"
-        table.row(
-            name, y.size, f"{ours:.2f}", f"{alone:.2f}", f"{ours / alone:.2f}", f"{hardest:.2f}", evaluations, gaps, met
-        )
+        outcome = found["path", name]
+        row = outcome.value or [outcome.failure, outcome.so_far or "-", *["-"] * 6]
+        table.row(name, *row)
 
 
-def peer_at(X: Any, y: np.ndarray, lam: float) -> Any:
-    return LinearSVC(C=1.0 / (y.size * lam), loss="hinge", dual=True, fit_intercept=False, random_state=0).fit(X, y)
+# ------------------------------------------------------------------------------------------------------------- choice
 
 
-def excess(path: LambdaPath, risk: LinearRisk, X: Any, y: np.ndarray) -> str:
-    """How far LinearSVC is off at most, on all samples, and at how many lambdas by more than the wanted gap."""
-    off = []
-    for lam, bound in zip(path.lams, path.lower_bounds, strict=True):
-        w = peer_at(X, y, lam).coef_.ravel()
-        off.append((L2(lam).value(w) + risk.value(w)) / bound - 1.0)
-    return f"{max(off):.1e}; {sum(share > 2.0 * GAP for share in off)} of {len(off)} lambdas by more than {2 * GAP:g}"
-
-
-def table_choice(names: list[str], n_rows: int | None, max_seconds: float) -> None:
+def table_choice(found: dict[tuple[Any, ...], Outcome], names: Sequence[str]) -> None:
     table = Table(
         "2. Five-fold cross-validation over 20 lambdas",
         ["set", "method", "seconds", "ratio", "lambda", "score of the folds", "test accuracy", "fits that did not "
          "converge", "how far off", "ended early"],
     )  # fmt: skip
     for name in names:
-        X, y = rows_of(name, n_rows)
-        test = test_rows(name, X.shape[1])
-        own = LinearClassifierCV(LAMS, fit_intercept=False, max_seconds=max_seconds)
-        _, ours = timed(lambda own=own, X=X, y=y: own.fit(X, y))
-        gap = f"{own.cv_results_['max_gap'].max():.1e} at most, certified"
-        table.row(
-            name, "ours, hinge", f"{ours:.1f}", "1", f"{own.lam_:.2g}", f"{own.best_score_:.4f}",
-            f"{own.score(*test):.4f}", 0, gap, f"{own.n_decided_} of 100",
-        )  # fmt: skip
-        row_liblinear(table, name, X, y, test, ours)
-        row_logistic(table, name, X, y, test)
+        for method, (_, our) in METHODS.items():
+            outcome, ours = found["choice", name, method], found["choice", name, our]
+            table.row(name, method, *(choice_cells(outcome, ours) if outcome.is_done else late_cells(outcome, ours)))
 
 
-def row_liblinear(table: Table, name: str, X: Any, y: np.ndarray, test: Any, ours: float) -> None:
-    C = {"C": list(1.0 / (0.8 * y.size * LAMS))}
-    search = GridSearchCV(LinearSVC(loss="hinge", dual=True, fit_intercept=False, random_state=0), C)
-    (_, failed), theirs = timed(lambda: counted(lambda: search.fit(X, y)))
-    risk = LinearRisk(X, y, Hinge())
-    path = regularization_path(risk, LAMS, stop=Stop(max_seconds=60.0))
-    off, _ = counted(lambda: excess(path, risk, X, y))
-    lam = 1.0 / (0.8 * y.size * search.best_params_["C"])
-    table.row(
-        name, "GridSearchCV(LinearSVC)", f"{theirs:.1f}", f"{theirs / ours:.1f}", f"{lam:.2g}",
-        f"{search.best_score_:.4f}", f"{search.score(*test):.4f}", failed, off, "-",
-    )  # fmt: skip
+def choice_cells(outcome: Outcome, ours: Outcome) -> list[str]:
+    found = outcome.value
+    ratio = f"{found.seconds / ours.value.seconds:.2g}" if ours.is_done else "-"
+    return [
+        f"{found.seconds:.1f}", ratio, f"{found.lam:.2g}", f"{found.score:.4f}", f"{found.test:.4f}", found.failed,
+        found.off, found.decided,
+    ]  # fmt: skip
 
 
-def row_logistic(table: Table, name: str, X: Any, y: np.ndarray, test: Any) -> None:
-    """Both choices for the logistic loss."""
-    own = LinearClassifierCV(LAMS, loss="logistic", fit_intercept=False)
-    _, ours = timed(lambda: own.fit(X, y))
-    gap = f"{own.cv_results_['max_gap'].max():.1e} at most, certified"
-    table.row(
-        name, "ours, logistic", f"{ours:.1f}", "1", f"{own.lam_:.2g}", f"{own.best_score_:.4f}",
-        f"{own.score(*test):.4f}", 0, gap, f"{own.n_decided_} of 100",
-    )  # fmt: skip
-    Cs = 1.0 / (0.8 * y.size * LAMS)
-    peer = LogisticRegressionCV(Cs=list(Cs), cv=5, fit_intercept=False, scoring="accuracy", use_legacy_attributes=False)
-    (_, failed), theirs = timed(lambda: counted(lambda: peer.fit(X, y)))
-    lam = 1.0 / (0.8 * y.size * float(np.ravel(peer.C_)[0]))
-    score = float(np.max(np.mean(np.asarray(peer.scores_).reshape(5, -1), axis=0)))
-    table.row(
-        name, "LogisticRegressionCV", f"{theirs:.1f}", f"{theirs / ours:.1f}", f"{lam:.2g}", f"{score:.4f}",
-        f"{peer.score(*test):.4f}", failed, "-", "-",
-    )  # fmt: skip
+def late_cells(outcome: Outcome, ours: Outcome) -> list[str]:
+    """A search that was ended."""
+    came, failed, off = outcome.so_far or ("-", "-", "-")
+    late = outcome.failure.startswith("over the limit of ")
+    ratio = f"> {float(outcome.failure.split()[4]) / ours.value.seconds:.2g}" if late and ours.is_done else "-"
+    return [f"{outcome.failure}: {how_far(came)}", ratio, "-", "-", "-", failed, off, "-"]
 
 
-def counted(work: Callable[[], Any]) -> tuple[Any, int]:
-    """What a function returns, and how often it warned that a fit did not converge."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        found = work()
-    return found, sum(issubclass(each.category, ConvergenceWarning) for each in seen)
+# ----------------------------------------------------------------------------------------------------------------- L1
 
 
-def table_sparse(n_rows: int | None, max_seconds: float) -> None:
-    """Paths of L1 on text."""
-    table = Table(
-        "3. L1 on the rcv1 sample: 20 lambdas from the largest to a hundredth of it",
-        ["loss", "method", "seconds", "nonzeros at the end", "largest excess over our lower bound"],
-    )
-    X, y = rows_of("rcv1-sample", n_rows)
+def sparse_row(report: Report, name: str, n_rows: int | None, method: str, max_seconds: float) -> list[str]:
+    """A path of L1 with the logistic loss; the bounds that a rival is measured by are not part of its time."""
+    X, y = (part[:n_rows] for part in load(name))
     risk = LinearRisk(X, y, Logistic())
     top = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
     lams = np.geomspace(0.99 * top, 0.0099 * top, 20)
     stop = Stop(gap_rel=GAP, max_seconds=max_seconds)
     regularization_path(LinearRisk(X[:500], y[:500], Logistic()), lams[:3], penalty="l1")  # compiles
-    path, ours = timed(lambda: regularization_path(risk, lams, penalty="l1", stop=stop))
-    gap = float((path.gaps / path.lower_bounds).max())
-    table.row("logistic", "ours", f"{ours:.2f}", path.n_nonzero[-1], f"{gap:.1e}, certified")
-    for method, run in SPARSE_PEERS.items():
-        try:
-            run(X[:500], y[:500], lams[:3])  # compiles
-            coefs, theirs = timed(lambda run=run: run(X, y, lams))
-        except ImportError:
-            table.row("logistic", f"{method}, not installed", "-", "-", "-")
-            continue
-        values = [named_regularizer("l1", lam).value(w) + risk.value(w) for lam, w in zip(lams, coefs, strict=True)]
-        off = float((np.array(values) / path.lower_bounds).max() - 1.0)
-        table.row("logistic", method, f"{theirs:.2f}", np.count_nonzero(coefs[-1]), f"{off:.1e}")
+    own = partial(regularization_path, risk, lams, penalty="l1", stop=stop)
+    if method == "ours":
+        report.begin()
+        path, seconds = timed(own)
+        gap = float((path.gaps / path.lower_bounds).max())
+        return [f"{seconds:.2f}", str(path.n_nonzero[-1]), f"{gap:.1e}, certified"]
+    run = SPARSE_PEERS[method]
+    run(X[:500], y[:500], lams[:3])  # compiles
+    report.begin()
+    coefs, seconds = timed(lambda: run(X, y, lams))
+    values = [named_regularizer("l1", lam).value(w) + risk.value(w) for lam, w in zip(lams, coefs, strict=True)]
+    off = float((np.array(values) / own().lower_bounds).max() - 1.0)
+    return [f"{seconds:.2f}", str(np.count_nonzero(coefs[-1])), f"{off:.1e}"]
 
 
 def celer_path(X: Any, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
@@ -211,58 +166,107 @@ def skglm_path(X: Any, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
 SPARSE_PEERS: dict[str, Callable[..., np.ndarray]] = {"celer_path": celer_path, "skglm, warm": skglm_path}
 
 
-def table_promise(name: str, n_rows: int | None) -> None:
+def table_sparse(found: dict[tuple[Any, ...], Outcome], names: Sequence[str]) -> None:
+    table = Table(
+        "3. L1 with the logistic loss: 20 lambdas from the largest to a hundredth of it",
+        ["set", "method", "seconds", "nonzeros at the end", "largest excess over our lower bound"],
+    )
+    for name in names:
+        for method in ("ours", *SPARSE_PEERS):
+            outcome = found["sparse", name, method]
+            table.row(name, method, *(outcome.value or [outcome.failure, "-", "-"]))
+
+
+# ----------------------------------------------------------------------------------------------------- certified path
+
+
+def promise_row(report: Report, name: str, n_rows: int | None, loss: type, epsilon: float) -> list[str]:
+    """A certified path from 1e-2 to 1e-6, looked at between its lambdas."""
+    warm_up()
+    X, y = (part[:n_rows] for part in load(name))
+    lams = np.exp(np.random.default_rng(0).uniform(np.log(1e-6), np.log(1e-2), 1000))
+    risk = LinearRisk(X, y, loss())
+    path, seconds = timed(lambda: regularization_path(risk, [1e-2, 1e-6], epsilon=epsilon))
+    nearest = [path.at(lam) for lam in lams]
+    proved = np.array([each.gap / each.objective for each in nearest])
+    others = regularization_path(risk, lams)  # sorts its lambdas
+    bounds = np.interp(lams, others.lams[::-1], others.lower_bounds[::-1])
+    values = np.array([L2(lam).value(each.w) + risk.value(each.w) for lam, each in zip(lams, nearest, strict=True)])
+    off = (values - bounds) / values
+    broken = np.count_nonzero(np.maximum(proved, off - GAP) > epsilon * (1.0 + 1e-12))
+    return [str(len(path)), f"{seconds:.2f}", f"{proved.max():.2e}", f"{off.max():.2e}", str(broken)]
+
+
+def table_promise(found: dict[tuple[Any, ...], Outcome], name: str) -> None:
     table = Table(
         f"4. The certified path of {name} at 1000 random lambdas from 1e-2 to 1e-6",
         ["loss", "epsilon", "lambdas", "seconds", "largest proved gap", "largest excess over the bounds of "
-         "50 other fits", "promises broken"],
+         "fits at these lambdas", "promises broken"],
     )  # fmt: skip
-    X, y = rows_of(name, n_rows)
-    lams = np.exp(np.random.default_rng(0).uniform(np.log(1e-6), np.log(1e-2), 1000))
-    for loss in (Hinge(), Logistic()):
-        risk = LinearRisk(X, y, loss)
+    for loss in (Hinge, Logistic):
         for epsilon in (0.05, 0.01):
-            path, seconds = timed(lambda e=epsilon, r=risk: regularization_path(r, [1e-2, 1e-6], epsilon=e))
-            nearest = [path.at(lam) for lam in lams]
-            proved = [each.gap / each.objective for each in nearest]
-            off = []
-            for lam, each in zip(lams[:50], nearest[:50], strict=True):
-                bound = minimize(risk, L2(lam)).lower_bound
-                off.append((L2(lam).value(each.w) + risk.value(each.w) - bound) / each.objective)
-            broken = sum(share > epsilon * (1.0 + 1e-12) for share in proved)
-            table.row(
-                type(loss).__name__,
-                epsilon,
-                len(path),
-                f"{seconds:.2f}",
-                f"{max(proved):.2e}",
-                f"{max(off):.2e}",
-                broken,
-            )
+            outcome = found["promise", loss.__name__, epsilon]
+            table.row(loss.__name__, epsilon, *(outcome.value or [outcome.failure, *["-"] * 4]))
+
+
+# --------------------------------------------------------------------------------------------------------------- main
+
+
+def jobs_of(args: argparse.Namespace, names: Sequence[str], n_rows: int | None) -> list[Job]:
+    """Every row of the tables."""
+    jobs, limit = [], args.limit
+    if 1 in args.tables:
+        jobs += [Job(("path", name), path_row, (name, n_rows, args.max_seconds), limit) for name in names]
+    if 2 in args.tables:
+        for name in names:
+            rows = n_rows or CHOICE_ROWS.get(name)
+            for method, (work, our) in METHODS.items():
+                settings = (name, rows, args.max_seconds) if method == our else (name, rows)
+                jobs.append(Job(("choice", name, method), work, settings, limit))
+    if 3 in args.tables:
+        pairs = [(name, method) for name in sparse_names(names) for method in ("ours", *SPARSE_PEERS)]
+        jobs += [
+            Job(("sparse", *pair), sparse_row, (pair[0], n_rows, pair[1], args.max_seconds), limit) for pair in pairs
+        ]
+    if 4 in args.tables:
+        kinds = [(loss, epsilon) for loss in (Hinge, Logistic) for epsilon in (0.05, 0.01)]
+        jobs += [
+            Job(("promise", loss.__name__, e), promise_row, (names[0], n_rows, loss, e), limit) for loss, e in kinds
+        ]
+    return sorted(jobs, key=lambda job: LONGEST.index(job.key[1]) if job.key[1] in LONGEST else len(LONGEST))
+
+
+def sparse_names(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in SPARSE_SETS]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"the first {QUICK_SAMPLES} samples of a9a and ijcnn1")
-    parser.add_argument("--sets", default=",".join(SETS), help="of the paths")
-    parser.add_argument("--choice", default="a9a,ijcnn1,w8a", help="sets of the cross-validation, where LIBLINEAR ends")
-    parser.add_argument("--max-seconds", type=float, default=10.0, help="for every fit of ours")
+    parser.add_argument("--quick", action="store_true", help=f"the first {QUICK_ROWS} samples of a9a and ijcnn1")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS, metavar="SET", help="of all")
+    parser.add_argument("--tables", nargs="*", type=int, default=[1, 2, 3, 4], choices=[1, 2, 3, 4], metavar="NUMBER")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="rows at a time, each with one thread")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds of one row")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of the whole, without the first lines")
+    parser.add_argument("--max-seconds", type=float, default=60.0, help="of every fit of ours")
     args = parser.parse_args()
-    n_rows = QUICK_SAMPLES if args.quick else SAMPLES
-    paths = on_this_machine(["a9a", "ijcnn1"] if args.quick else args.sets.split(","))
-    choices = on_this_machine(["a9a"] if args.quick else args.choice.split(","))
-    if not paths or not choices:
+    n_rows = QUICK_ROWS if args.quick else None
+    names = on_this_machine(QUICK_SETS if args.quick else args.sets)
+    if not names:
         print(f"{Path(__file__).name} skipped: no data")
         return 1
-    warnings.simplefilter("ignore", SelectionWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
     print_machine()
     warm_up()
-    table_paths(paths, n_rows, args.max_seconds)
-    table_choice(choices, n_rows, args.max_seconds)
-    if "rcv1-sample" in paths:
-        table_sparse(n_rows, args.max_seconds)
-    table_promise(paths[0], n_rows)
+    found = run_jobs(jobs_of(args, names, n_rows), args.processes, time.time() + 60.0 * args.minutes)
+    if 1 in args.tables:
+        table_paths(found, names)
+    if 2 in args.tables:
+        table_choice(found, names)
+    if 3 in args.tables and sparse_names(names):
+        table_sparse(found, sparse_names(names))
+    if 4 in args.tables:
+        table_promise(found, names[0])
     return 0
 
 

@@ -10,6 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "dask": ["maps.cluster"],
+    "distributed": ["maps.cluster"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
@@ -19,8 +21,8 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "torch": ["devices"],
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
-    "onnx": ["estimators.onnx_export"],
-    "piqp": ["solvers.bundle.master"],
+    "onnx": ["estimators.files.onnx_export"],
+    "piqp": ["solvers.quadratic_program"],
     "threadpoolctl": ["threads"],
 }
 

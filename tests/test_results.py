@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-HELPERS = {"common", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets", "results"}
+HELPERS = {
+    "common", "limited", "multivariate_sets", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets",
+    "results", "selection_methods",
+}  # fmt: skip
 
 
 @pytest.fixture

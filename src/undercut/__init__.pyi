@@ -7,6 +7,8 @@ from .contracts import (
     Cut as Cut,
 )
 from .estimators import (
+    HmmClassifier as HmmClassifier,
+    HmmRecognizer as HmmRecognizer,
     KernelClassifier as KernelClassifier,
     LinearClassifier as LinearClassifier,
     LinearClassifierCV as LinearClassifierCV,

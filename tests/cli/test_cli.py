@@ -199,7 +199,7 @@ def test_demo_says_once_that_it_waits_for_compilation(undercut, monkeypatch, tmp
         tell()
         return nullcontext()
 
-    monkeypatch.setattr("undercut.cli.demo.on_compile", compile_twice)
+    monkeypatch.setattr("undercut.cli.commands.demo.on_compile", compile_twice)
     _, out, _ = undercut("demo", "--plot", tmp_path / "plot.png")
     assert out.count("Compiling, once on this machine") == 1
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from undercut import L2, Hinge, LinearClassifier, LinearRisk, Stop, estimators, load_model, minimize, save_model
 from undercut.callbacks import Checkpoint
 from undercut.estimators import CertifiedEstimator, KernelClassifier, Ranker, SequenceLabeler, StructuredEstimator
-from undercut.estimators.online_model import OnlineModel
+from undercut.estimators.online.online_model import OnlineModel
 from undercut.maps.templates import TemplateFeatures
 
 KINDS = [

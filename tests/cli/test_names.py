@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from undercut.cli.models import MODELS, losses
-from undercut.cli.names import NAMES
+from undercut.cli.options.names import NAMES
 from undercut.estimators import RnaFolder, SequenceLabeler
-from undercut.estimators.kernel_classifier import SOLVERS as KERNEL_SOLVERS
+from undercut.estimators.kernels.kernel_classifier import SOLVERS as KERNEL_SOLVERS
 from undercut.maps.gram import KERNELS
 from undercut.measures.names import EXAMPLES
 from undercut.solvers import SOLVERS

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from undercut.cli import options
-from undercut.cli.given import Given
 from undercut.cli.models import MODELS, build
-from undercut.cli.option import Option
-from undercut.cli.options import OPTIONS, named
-from undercut.cli.signature import train_signature
+from undercut.cli.options import table as options
+from undercut.cli.options.given import Given
+from undercut.cli.options.option import Option
+from undercut.cli.options.signature import train_signature
+from undercut.cli.options.table import OPTIONS, named
 from undercut.errors import ParameterError
 
 SAMPLES = {str: "1", int: 1, float: 0.5, bool: True, Path: Path("x"), list[str]: ["x"]}

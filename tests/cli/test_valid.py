@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from undercut import L2, LinearRisk, Logistic, Stop, load_model, minimize
 from undercut.callbacks import EarlyStopping
-from undercut.cli.evaluate import score_rows
+from undercut.cli.commands.evaluate import score_rows
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.structured_models import Multiclass
 
 from undercut import (
+    HmmClassifier,
+    HmmRecognizer,
     KernelClassifier,
     LinearClassifier,
     LinearRegressor,
@@ -68,6 +70,8 @@ CASES = [
     (RankerCV([1e-2], cv=2), GRADES),
     (StructuredEstimator(Multiclass(4, 4), lam=1e-2), GRADES),
     (RnaFolder(lam=1e-1), ["(((....)))", "((...))"]),
+    (HmmClassifier(2, 1), [1, 0, 1, 0, 1, 0]),
+    (HmmRecognizer(2, 1), [[1, 0], [0], [1, 1], [0], [1], [0, 1]]),
 ]
 
 
@@ -94,6 +98,8 @@ def fitted(estimator, samples, y):
             return estimator.fit(samples, y, qid=QUERIES)
         if isinstance(estimator, RnaFolder):
             return estimator.fit(["GGGAAAUCCC", "GCAAAGC"], y)
+        if isinstance(estimator, HmmClassifier | HmmRecognizer):
+            return estimator.fit(samples, y, offsets=np.arange(0, 61, 10))
         if isinstance(estimator, SequenceLabeler):
             return estimator.fit(samples, y, lengths=np.full(6, 10))
         return estimator.fit(samples, y)
@@ -126,7 +132,7 @@ def test_no_estimator_is_forgotten():
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_a_gram_matrix_stored_in_single_precision_is_certified_in_double(solver, C, runs, monkeypatch):
     """The rounding of K shifts the objective by more than the wanted gap; it must not be hidden."""
-    monkeypatch.setattr("undercut.estimators.kernel_classifier.DOUBLE", 100)
+    monkeypatch.setattr("undercut.estimators.kernels.kernel_classifier.DOUBLE", 100)
     rng = np.random.default_rng(1)
     samples = rng.standard_normal((600, 30)) / np.sqrt(30.0)
     y = np.where(np.sin(6.0 * samples[:, 0]) + 2.0 * samples[:, 1] + 0.05 * rng.standard_normal(600) > 0.0, 1, -1)

@@ -23,7 +23,7 @@ from undercut import (
     save_model,
 )
 from undercut.estimators import CertifiedEstimator, certified
-from undercut.estimators.linear_model import LinearModel
+from undercut.estimators.linear.linear_model import LinearModel
 from undercut.maps import design
 
 

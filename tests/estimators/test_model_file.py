@@ -27,7 +27,7 @@ from undercut import (
 )
 from undercut.contracts import Solver
 from undercut.errors import ModelFileError
-from undercut.estimators.stored import decode, encode
+from undercut.estimators.files.stored import decode, encode
 from undercut.io import TableColumns
 from undercut.io.packing import packed, unpacked
 from undercut.io.tables import Column

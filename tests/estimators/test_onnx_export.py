@@ -23,7 +23,7 @@ from undercut import (
     TransductiveClassifier,
 )
 from undercut.errors import CapabilityError, ModelFileError, ParameterError
-from undercut.estimators.onnx_export import export_onnx
+from undercut.estimators.files.onnx_export import export_onnx
 
 X, Y = load_iris(return_X_y=True)
 TWO = np.where(Y == 1, "yes", "no")

@@ -18,8 +18,8 @@ from tests.model_files import edit
 
 from undercut import L2, CuttingPlane, NdcgRisk, PairwiseRisk, Ranker, Stop, load_model, minimize, save_model
 from undercut.errors import DataError, ModelFileError, ParameterError
-from undercut.estimators.ranker import RISKS, RISKS_AT
-from undercut.estimators.retrieval import ranking_score
+from undercut.estimators.ranking.ranker import RISKS, RISKS_AT
+from undercut.estimators.ranking.retrieval import ranking_score
 from undercut.risks.ranking.gains import exponential_gain
 
 LOSSES = [*RISKS, *[f"{measure}@5" for measure in RISKS_AT], "ndcg@10"]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.retrieval import ranking_score
+from undercut.estimators.ranking.retrieval import ranking_score
 
 Y = np.array([0.0, 2.0, 1.0, 0.0, 1.0, 0.0, 0.0])
 QID = np.array([1, 1, 1, 1, 2, 2, 3])  # the last query has nothing relevant

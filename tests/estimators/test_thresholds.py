@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score
 
 from undercut import MultivariateClassifier, load_model, save_model
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.thresholds import best_threshold, stratified_folds
+from undercut.estimators.linear.thresholds import best_threshold, stratified_folds
 from undercut.measures import BalancedError, FBeta, Matthews, PrecisionAt, RocArea
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.catalogue import LOSSES, NONCONVEX
 
 from undercut import LinearClassifier, LinearRegressor, OnlineClassifier, OnlineRegressor, losses
-from undercut.cli.names import NAMES as OPTION_NAMES
+from undercut.cli.options.names import NAMES as OPTION_NAMES
 from undercut.contracts import Loss, MarginLoss, RegressionLoss
 from undercut.errors import ParameterError
 

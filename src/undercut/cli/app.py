@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import typer
 
 from undercut import __version__
-from undercut.cli.config import with_config
-from undercut.cli.given import Given
-from undercut.cli.options import OPTIONS, path_options
-from undercut.cli.signature import path_signature, train_signature
+from undercut.cli.options.config import with_config
+from undercut.cli.options.given import Given
+from undercut.cli.options.signature import path_signature, train_signature
+from undercut.cli.options.table import OPTIONS, path_options
 from undercut.cli.words import in_options
 from undercut.errors import ParameterError, UndercutError
 
@@ -60,7 +60,7 @@ def train(file: Path | None = None, **typed: Any) -> None:
     source, options = with_config(file, typed, "train", OPTIONS)
     given = Given.read(options)
     given.check()
-    from undercut.cli.train import run
+    from undercut.cli.commands.train import run
 
     raise typer.Exit(run(source, given))
 
@@ -74,7 +74,7 @@ def path(file: Path | None = None, **typed: Any) -> None:
     source, options = with_config(file, typed, "path", path_options())
     given = Given.read(options)
     given.check()
-    from undercut.cli.path import run
+    from undercut.cli.commands.path import run
 
     raise typer.Exit(run(source, given))
 
@@ -106,7 +106,7 @@ def predict(
     if scores and probabilities:
         raise ParameterError("--scores and --probabilities exclude each other: give one of them")
     wanted = "probabilities" if probabilities else "scores" if scores else "labels"
-    from undercut.cli.evaluate import write_predictions
+    from undercut.cli.commands.evaluate import write_predictions
     from undercut.cli.standard import input_file, logged
 
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
@@ -125,7 +125,7 @@ def evaluate(
     log_file: LogFile = None,
 ) -> None:
     """Print how well MODEL predicts the targets of FILE."""
-    from undercut.cli.evaluate import print_scores
+    from undercut.cli.commands.evaluate import print_scores
     from undercut.cli.standard import input_file, logged
 
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
@@ -139,7 +139,7 @@ def info(
     json: Json = False,
 ) -> None:
     """Print what MODEL is, on what it was trained, its certificate, its settings and its largest coefficients."""
-    from undercut.cli.info import print_info
+    from undercut.cli.commands.info import print_info
     from undercut.cli.standard import input_file
 
     with input_file(model) as of:
@@ -155,7 +155,7 @@ def export(
     ] = "float32",
 ) -> None:
     """Write a linear or kernel MODEL as an ONNX graph, for runtimes without Python."""
-    from undercut.cli.export import write_graph
+    from undercut.cli.commands.export import write_graph
     from undercut.cli.standard import input_file, output_file
 
     with input_file(model) as of, output_file(output) as file:
@@ -169,7 +169,7 @@ def trace(
     json: Json = False,
 ) -> None:
     """Summarize traces, and plot them beside each other."""
-    from undercut.cli.trace import summarize
+    from undercut.cli.commands.trace import summarize
 
     summarize(files, plot, as_json=json)
 
@@ -180,7 +180,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Train an SVM on handwritten digits, certify it, compare it with LIBLINEAR, and plot the run."""
-    from undercut.cli.demo import run
+    from undercut.cli.commands.demo import run
     from undercut.cli.standard import logged
 
     with logged(quiet=json):

@@ -12,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import has_fit_parameter
 
-from undercut.cli.data import as_wide_as, read_like, read_weights
-from undercut.cli.given import Given
-from undercut.cli.options import named
-from undercut.cli.report import labels
+from undercut.cli.options.given import Given
+from undercut.cli.options.table import named
+from undercut.cli.reports.report import labels
+from undercut.cli.tasks.samples import as_wide_as, read_like, read_weights
 from undercut.errors import DataError, ParameterError, nearest
 from undercut.estimators import (
+    HmmClassifier,
     KernelClassifier,
     LinearClassifier,
     LinearRegressor,
@@ -31,7 +32,7 @@ from undercut.estimators import (
     TransductiveClassifier,
     lam_from_C,
 )
-from undercut.estimators.ranker import RISKS, RISKS_AT, named_risk
+from undercut.estimators.ranking.ranker import RISKS, RISKS_AT, named_risk
 from undercut.io.svmlight import SvmlightData
 from undercut.types import Array, FloatArray
 
@@ -71,6 +72,7 @@ MODELS = (  # the first whose option is given; the last by default
     Model("online", (OnlineClassifier, OnlineRegressor)),
     Model("task", (SequenceLabeler,), "sequence"),
     Model("task", (RnaFolder,), "rna"),
+    Model("task", (HmmClassifier,), "hmm"),
     Model("unlabelled", (TransductiveClassifier,)),
     Model("measure", (MultivariateClassifier,)),
     Model("nu", (NoveltyDetector,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from undercut.cli.options import OPTIONS as TRAIN_OPTIONS, PATH_OPTIONS
+from undercut.cli.options.table import OPTIONS as TRAIN_OPTIONS, PATH_OPTIONS
 from undercut.errors import nearest
 
 OPTIONS = (*TRAIN_OPTIONS, *PATH_OPTIONS)

@@ -20,8 +20,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from undercut.callbacks import LiveProgress
 from undercut.contracts import Loss, Regularizer, Risk, Solver, SortedScores
 from undercut.errors import ConstantModelWarning, ModelFileError
+from undercut.estimators.files.stored import decode, encode
 from undercut.estimators.sharing import Budget, at_once, effective_n_jobs
-from undercut.estimators.stored import decode, encode
 from undercut.estimators.targets import Problem
 from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.interrupts import graceful, raise_for

@@ -1,7 +1,7 @@
 """Model files: a JSON header and raw arrays (the safetensors format), so that loading one never runs code from it.
 
 The header holds the format's version, the class of the estimator, its parameters and its fitted attributes; how these
-are written is up to the estimators (``undercut.estimators.saving``).
+are written is up to the estimators (``undercut.estimators.files.saving``).
 
 | version | since | |
 |---|---|---|
@@ -91,4 +91,4 @@ def _unreadable(header: dict[str, Any]) -> str:
 
 def _saving() -> Any:
     """How estimators are written; found at run time, because estimators import this module."""
-    return importlib.import_module("undercut.estimators.saving")
+    return importlib.import_module("undercut.estimators.files.saving")

@@ -30,7 +30,16 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import KernelNorm
-from undercut.risks import ChainRisk, GramRisk, LikelihoodRisk, LinearRisk, MulticlassRisk, ScoreRisk, SmoothChainLoss
+from undercut.risks import (
+    ChainRisk,
+    GramRisk,
+    LikelihoodRisk,
+    LinearRisk,
+    MulticlassRisk,
+    ScoreRisk,
+    ShardedRisk,
+    SmoothChainLoss,
+)
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -131,19 +140,19 @@ TABLE = (
     ),
     Row(
         "a chain with a smooth loss",
-        lambda risk, reg: isinstance(risk, ChainRisk) and isinstance(risk.loss, SmoothChainLoss),
+        lambda risk, reg: _is_one(risk, ChainRisk) and isinstance(cast(ChainRisk, risk).loss, SmoothChainLoss),
         lambda risk: NonconvexBundle(line_search="greedy", max_planes=chain_planes(risk.n_params)),
         "a second evaluation per step pays where the risk is smooth",
     ),
     Row(
         "a chain with kinks",
-        lambda risk, reg: isinstance(risk, ChainRisk),
+        lambda risk, reg: _is_one(risk, ChainRisk),
         lambda risk: NonconvexBundle(line_search="single", max_planes=chain_planes(risk.n_params)),
         "one dynamic program per plane takes the least time",
     ),
     Row(
         "a likelihood of structures",
-        lambda risk, reg: isinstance(risk, LikelihoodRisk),
+        lambda risk, reg: _is_one(risk, LikelihoodRisk),
         lambda risk: NonconvexBundle(line_search="single"),
         "the slope at one point tells how far the next step goes, which saves sums over structures",
     ),
@@ -161,7 +170,7 @@ TABLE = (
     ),
     Row(
         "a measure of all labels or a ranking",
-        lambda risk, reg: isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores),
+        lambda risk, reg: _sorts(risk),
         lambda risk: LevelBundle(),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
@@ -253,6 +262,18 @@ def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
     except CapabilityError:
         return False
     return True
+
+
+def _is_one(risk: Risk, kind: type) -> bool:
+    """Whether a risk, or each of its shards, is of a kind."""
+    return issubclass(risk.kind, kind) if isinstance(risk, ShardedRisk) else isinstance(risk, kind)
+
+
+def _sorts(risk: Risk) -> bool:
+    """Whether a trial point on a line costs as much as a plane."""
+    if isinstance(risk, ShardedRisk):
+        return risk.is_sorted
+    return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores)
 
 
 def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:

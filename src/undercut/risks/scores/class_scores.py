@@ -73,16 +73,10 @@ class ClassScores(ScoreFunction):
         return self.settle(self.rows(scores)).b
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        S, D = self.rows(scores), self.rows(direction)
-
-        def point(t: float) -> Point:
-            at = Point(*(float(self.weight @ part) for part in self.loss.along(self.y, S, D, t)))
-            return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
+        along = self.loss.along(self.y, self.rows(scores), self.rows(direction), t)
+        at = Point(*(float(self.weight @ part) for part in along))
+        return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
 
 
 class FreeScores(ClassScores):

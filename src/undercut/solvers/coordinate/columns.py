@@ -14,7 +14,7 @@ import numpy as np
 from undercut._jit import working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
-from undercut.maps.dense import DenseDesign
+from undercut.maps.dense import DenseDesign, weighted_blocks
 from undercut.types import Array, FloatArray
 
 SLICE = 500_000_000  # entries of X that one call may read: below a second
@@ -120,4 +120,7 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
-    return np.asarray(np.sqrt(np.einsum("i,ij,ij->j", weight, design.X, design.X, dtype=np.float64)))
+    squares = np.zeros(design.shape[1])
+    for X, part in weighted_blocks(design.X, weight):
+        kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
+    return np.sqrt(squares)

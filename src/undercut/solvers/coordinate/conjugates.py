@@ -34,7 +34,7 @@ class Conjugate:
         """``l*(-u)`` for a u of shape (n_samples,)."""
         if self.logistic:
             share = np.abs(u)
-            values = xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)
+            values = _entropy(share) + _entropy(1.0 - share)
         else:
             values = u * (0.5 * self.ridge * u - self.target) + self.zone * np.abs(u)
         return np.where((self.low <= u) & (u <= self.high), values, np.inf)
@@ -45,6 +45,11 @@ class Conjugate:
         if self.logistic:
             return 0.25
         return 1.0 / self.ridge if self.ridge > 0.0 else np.inf
+
+
+def _entropy(p: FloatArray) -> FloatArray:
+    """``p log p``, 0 where p is 0, and meaningless where it is negative; much faster than ``xlogy``."""
+    return np.asarray(p * np.log(np.maximum(p, np.finfo(float).tiny)))
 
 
 def _margin(y: FloatArray, limit: float, **rest: Any) -> Conjugate:

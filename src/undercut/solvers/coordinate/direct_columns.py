@@ -33,7 +33,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "design", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends")
     n_samples: int
     n_entries: int
 
@@ -79,13 +79,12 @@ class CompressedColumns(DirectColumns):
 
 
 class SparseColumns(CompressedColumns):
-    """Columns with one parameter each."""
+    """Columns with one parameter each; ``design`` has no others."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
-        self.design = some_columns(design, ids)
-        self.n_samples = self.design.shape[0]
-        self.parts = compressed(self.design)
+        self.n_samples = design.shape[0]
+        self.parts = compressed(design)
         self.n_entries = self.parts[1].size
 
     @override

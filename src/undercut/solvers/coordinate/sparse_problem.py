@@ -24,7 +24,7 @@ from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
+from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns, some_columns
 from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
 from undercut.types import Array, FloatArray
 
@@ -62,7 +62,7 @@ class Point(NamedTuple):
     value: float
     slopes: FloatArray  # sum to zero with a free intercept
     gradient: FloatArray  # X' slopes
-    scores: FloatArray  # X w
+    scores: FloatArray  # X w, up to a constant where the intercept is free
     intercept: FloatArray | float
 
 
@@ -313,10 +313,8 @@ def row_sums(by_row: FloatArray) -> FloatArray:
 def columns_of(design: Design, ids: Array) -> Columns:
     """Copy some columns of a design."""
     if isinstance(design, SparseDesign):
-        columns = SparseColumns(design, ids)
-        if ids.size**2 > columns.n_entries:
-            return columns
-        return CompactColumns(columns, columns.design, np.arange(ids.size))
+        some = some_columns(design, ids)
+        return SparseColumns(some, ids) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

@@ -43,6 +43,7 @@ MAX_ROUNDS = 30  # of descent on the model of each Newton step
 FIRST_NEWTON = 1  # the same on a new one
 FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
+REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
 ADDED = 1000  # violated conditions that are taken up at once, at least
 
@@ -127,6 +128,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         if columns is None or np.delete(violation, columns.ids).max(initial=0.0) > OUTSIDE * most:
             columns = problem.columns(self._working_set(problem, state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
+        elif state.damping == 0.0 and columns.ids.size >= np.count_nonzero(state.alive):
+            effort = Effort(1, MAX_ROUNDS)  # the next bound costs little more than the slopes of the working set
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
@@ -136,7 +139,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         w[columns.ids] = end.w.reshape(columns.ids.size, *w.shape[1:])
 
         # 3. The exact objective, and what the new slopes prove.
-        at = problem.point(columns.scores(end.w))
+        is_fresh = (state.progress.step + 1) % REFRESHED == 0
+        at = problem.point(columns.scores(end.w) if is_fresh else end.scores - point.intercept)
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )

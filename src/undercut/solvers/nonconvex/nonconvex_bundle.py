@@ -24,6 +24,7 @@ from undercut.errors import NonfiniteError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.common import BundleSolver, check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.plane_rows import Precision, plane_rows
 from undercut.solvers.nonconvex.local_bundle import Kind, LocalBundle, Trial
 from undercut.solvers.nonconvex.wolfe import Sample, next_step, search
 from undercut.trace import Certificate, Progress
@@ -65,7 +66,9 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
     and the minimizer, from the last step's length, for one or two evaluations; ``"full"`` also takes the plane at the
     minimizer; ``"single"`` spends one evaluation and learns from its slope how far the next should go, which suits
-    risks that have kinks everywhere.  The planes of all evaluated points are kept.
+    risks that have kinks everywhere.  The planes of all evaluated points are kept.  ``precision="single"`` stores them
+    in half the memory, beside the data of the risk if these are on a device; it is for risks that are not convex, and
+    for relative gaps down to some 1e-5.
 
     >>> import numpy as np
     >>> from undercut import FunctionRisk, L2, minimize
@@ -82,12 +85,14 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     line_search: Literal["greedy", "full", "single"] | None = None
     max_trials: int = 2  # evaluations that a search other than "single" may spend
     master_accuracy: float = 1e-3  # solve each master problem to this fraction of the gap
+    precision: Precision = "double"  # of stored planes
 
     def __post_init__(self) -> None:
         check_bundle_settings(self.max_planes, 0, self.master_accuracy)
         known = self.line_search in (None, "greedy", "full", "single")
         require(known, "`line_search` is None, 'greedy', 'full' or 'single'", self.line_search)
         require(self.max_trials >= 1, "`max_trials` must be at least 1", self.max_trials)
+        require(self.precision in ("double", "single"), "`precision` is 'double' or 'single'", self.precision)
 
     @override
     def certificate(self, risk: Risk) -> Certificate:
@@ -96,7 +101,11 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
         best = _evaluate(risk, reg, w0)
-        bundle: Bundle | LocalBundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
+        bundle: Bundle | LocalBundle
+        if risk.is_convex:  # a bound is only as exact as its planes
+            bundle = Bundle(reg, risk.n_params, risk.lower_bound)
+        else:
+            bundle = LocalBundle(reg, risk.n_params, risk.lower_bound, plane_rows(risk, self.precision))
         bundle.add(best.cut)
         model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
         if isinstance(bundle, LocalBundle):

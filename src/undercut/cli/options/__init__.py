@@ -1,0 +1,1 @@
+"""The options: one table, and how they are read, combined and shown."""

@@ -1,0 +1,1 @@
+"""What is printed about a model, and what its file remembers of the run."""

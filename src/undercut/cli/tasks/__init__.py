@@ -1,0 +1,1 @@
+"""What each kind of data file becomes: samples, tables, sequences, RNA."""

@@ -1,0 +1,131 @@
+"""The samples of a file: read with a bar, and brought to the features of a model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from undercut.cli.options.given import Given
+from undercut.cli.options.table import ROWS
+from undercut.cli.standard import note
+from undercut.cli.tasks.tables import as_table, check_no_table, later_table, training_table
+from undercut.display import Display, Part
+from undercut.errors import DataError
+from undercut.io import load_model
+from undercut.io.frames import is_table
+from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.svmlight import SvmlightData, load_svmlight
+from undercut.types import FloatArray
+
+MEGABYTE = 1e6
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A bar with percentage and speed while the file is read."""
+    began = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        speed = done / MEGABYTE / max(time.monotonic() - began, 1e-3)
+        display.show([Part(f"{speed:.1f} MB/s", 1)], share=done / total if total else None)
+
+    with Display(f"reading {path.name}") as display, watch_reading(tell):
+        yield
+
+
+def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = True) -> SvmlightData:
+    """The rows of a file; one that need not be ``labelled`` may begin its lines with the features."""
+    with reading(path):
+        has_labels = labelled or not _begins_with_a_feature(path)
+        return load_svmlight(path, n_features=n_features, labelled=has_labels)
+
+
+def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
+    """The rows of a file to train a model on, which keeps the columns of a table."""
+    path = as_table(path) if "target" in given else path
+    if is_table(path):
+        data, model.table_ = training_table(path, given)
+        return data
+    given.check_file(ROWS)
+    if "start" in given:
+        check_no_table(load_model(given["start"]), path)
+    return read_rows(path, n_features=given["n_features"])
+
+
+def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:
+    """The rows of a file for a model that was trained on one of the same kind."""
+    path = as_table(path) if hasattr(model, "table_") else path
+    if is_table(path):
+        return later_table(model, path, strict=strict, labelled=labelled)
+    check_no_table(model, path)
+    return read_rows(path, labelled=labelled)
+
+
+def read_fitting(
+    model: Any, path: Path, n_features: int, *, strict: bool = False, labelled: bool = True
+) -> SvmlightData:
+    """The rows of a file with the features of a model, or of the data that it is to be fitted to."""
+    data = read_like(model, path, strict=strict, labelled=labelled)
+    return (
+        data
+        if hasattr(model, "table_") or is_table(path)
+        else data._replace(X=fitting(data.X, n_features, path, strict=strict))
+    )
+
+
+def _begins_with_a_feature(path: Path) -> bool:
+    first = first_line(path).split()
+    return bool(first) and ":" in first[0]
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file that is neither empty nor a comment."""
+    with open_decompressed(os.fsdecode(path)) as stream:
+        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
+        return next(islice(lines, 1), b"").decode(errors="replace")
+
+
+def as_wide_as(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
+    """The same rows with that many columns."""
+    if X.shape[1] > n_features:
+        return X[:, :n_features]
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def fitting(X: sp.csr_matrix, n_features: int, path: Path, *, strict: bool = False) -> sp.csr_matrix:
+    """The rows with the features of a model; a feature that it never saw is left out with a note, or refused."""
+    new = np.unique(X.indices[X.indices >= n_features]).size
+    if new == 0:
+        return as_wide_as(X, n_features)
+    count = f"{new} feature{'s' if new > 1 else ''}"
+    if strict:
+        raise DataError(
+            f"{path} has {count} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
+        )
+    note(f"{path}: ignored {count} never seen in training, beyond the {n_features} of the model")
+    return as_wide_as(X, n_features)
+
+
+def read_weights(path: Path | None, n_samples: int) -> FloatArray | None:
+    """One weight per sample from a file; ``None`` where there is no file."""
+    if path is None:
+        return None
+    with open_decompressed(os.fsdecode(path)) as stream:
+        words: list[Any] = stream.read().split()
+    try:
+        weights = np.array(words, dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} must hold a number per line, the weight of each sample: {error}") from error
+    if weights.size != n_samples:
+        raise DataError(f"{path} must hold one weight per sample, {n_samples}; got {weights.size}")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise DataError(f"{path} must hold weights that are finite and not negative; got {weights.min()}")
+    return weights

@@ -1,0 +1,1 @@
+"""What files hold of an estimator: model files and ONNX graphs."""

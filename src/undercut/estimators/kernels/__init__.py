@@ -1,0 +1,1 @@
+"""Kernel machines, and the choice of their parameters."""

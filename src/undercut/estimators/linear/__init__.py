@@ -1,0 +1,1 @@
+"""Linear models: classes, numbers, measures of all labels, novelty, unlabelled samples."""

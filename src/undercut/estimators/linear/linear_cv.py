@@ -1,0 +1,166 @@
+"""Linear models that choose their lambda by cross-validation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import _fit_context
+from sklearn.model_selection import LeaveOneOut
+from sklearn.utils._param_validation import StrOptions
+from typing_extensions import override
+
+from undercut.errors import ParameterError
+from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting, warn_end
+from undercut.estimators.inputs import checked_weight, validated
+from undercut.estimators.linear.linear_classifier import LinearClassifier
+from undercut.estimators.linear.linear_regressor import LinearRegressor
+from undercut.estimators.targets import encode_classes
+from undercut.losses import Squared
+from undercut.maps.design import trusted_design
+from undercut.risks import LinearRisk
+from undercut.selection.cross_validation import ARRAYS, Fold, Scores
+from undercut.selection.decision import AccuracyBounds
+from undercut.selection.grid import given_grid
+from undercut.selection.leave_one_out import left_out_errors
+from undercut.types import Array, FloatArray
+
+
+class WeightedFolds(CrossValidated):
+    """Folds that share X and y: held-out samples have no weight."""
+
+    def _all(self, model: Any, given: Given) -> list[Any]:
+        return risks_of(model._tasks(given.X, given.y, given.rest["sample_weight"]))
+
+    @override
+    def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
+        weight = np.zeros(given.n)
+        weight[train] = checked_weight(given.rest["sample_weight"], given.X)[train]
+        tasks = model._tasks(given.X, given.y, weight)
+        model.n_features_in_ = given.X.shape[1]
+        X, y = given.X[held_out], given.y[held_out]
+        bounds = self._bounds(model, tasks, X, y, given, held_out)
+        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)), bounds)
+
+    def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
+        """What is known of the held-out score before the gap is closed; ``None`` where nothing is."""
+        return None
+
+
+class LinearClassifierCV(WeightedFolds, LinearClassifier):
+    """A ``LinearClassifier`` whose lambda is chosen by cross-validation along the path.
+
+    Parameters
+    ----------
+    lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``
+    loss, penalty, l1_ratio, solver, ... : as in ``LinearClassifier``
+
+    Attributes are those of ``CrossValidated``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = LinearClassifierCV([1e-1, 1e-2, 1e-3, 1e-4]).fit(scale(X), y)
+    >>> clf.lam_, round(clf.best_score_, 2), clf.gap_ <= 1e-3 * clf.objective_
+    (0.01, 0.97, True)
+    """
+
+    __init__ = selecting(LinearClassifier)
+    _kind = LinearClassifier
+    _fitted: ClassVar[tuple[str, ...]] = (*LinearClassifier._fitted, *CHOSEN)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearClassifier._parameter_constraints,
+        **CrossValidated._own_constraints,
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearClassifierCV:
+        """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
+        return self._select(self._given(X, y, sample_weight), groups)
+
+    def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
+        self._joint_loss()
+        X, y = validated(self, X, y=y, reset=True)
+        encode_classes(y)
+        return Given(X, y, {"sample_weight": sample_weight}, y.size)
+
+    @override
+    def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
+        plain = self.scoring in (None, "accuracy") and self.penalty in ("l2", "elasticnet")
+        if not plain or len(tasks) > 1 or not isinstance(tasks[0].risk, LinearRisk):
+            return None
+        right = np.where(y == model.classes_[1], 1.0, -1.0)
+        norms = _row_norms(given.X)
+        return AccuracyBounds(tasks[0].risk, trusted_design(X), right, norms[rows], norms)
+
+
+class LinearRegressorCV(WeightedFolds, LinearRegressor):
+    """A ``LinearRegressor`` whose lambda is chosen by cross-validation along the path.
+
+    Parameters
+    ----------
+    lams, scoring, rule, extend, n_jobs : as in ``CrossValidated``
+    cv : int, a splitter, a list of splits, or "loo"
+        "loo" leaves out every sample once, in closed form: for the squared loss with the L2 penalty.  The score is then
+        minus the squared error.
+    loss, penalty, l1_ratio, solver, ... : as in ``LinearRegressor``
+
+    Attributes are those of ``CrossValidated``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearRegressorCV([1e-3, 1e-4, 1e-5, 1e-6], cv="loo").fit(X, y)
+    >>> model.lam_, round((-model.best_score_) ** 0.5, 1)
+    (1e-05, 54.8)
+    """
+
+    __init__ = selecting(LinearRegressor)
+    _kind = LinearRegressor
+    _fitted: ClassVar[tuple[str, ...]] = (*LinearRegressor._fitted, *CHOSEN)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearRegressor._parameter_constraints,
+        **CrossValidated._own_constraints,
+        "cv": ["cv_object", StrOptions({"loo"})],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearRegressorCV:
+        """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
+        given = self._given(X, y, sample_weight)
+        if isinstance(self.cv, LeaveOneOut) or (isinstance(self.cv, str) and self.cv == "loo"):
+            return self._leave_one_out(given)
+        return self._select(given, groups)
+
+    def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
+        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
+        return Given(X, np.asarray(y, dtype=np.float64), {"sample_weight": sample_weight}, y.size)
+
+    def _leave_one_out(self, given: Given) -> LinearRegressorCV:
+        """The same with every sample left out once."""
+        if not isinstance(self._loss(), Squared) or self.penalty != "l2" or given.rest["sample_weight"] is not None:
+            raise ParameterError(
+                'leaving out every sample is for loss="squared", penalty="l2" and samples without weights, where it '
+                f"has a closed form: use cv=10; got loss={self.loss!r}, penalty={self.penalty!r}"
+            )
+        lams = self._found_grid(given, self._search()) if self.lams is None else given_grid(self.lams)
+        began = time.perf_counter()
+        scores = -(left_out_errors(given.X, given.y, lams, fit_intercept=self.fit_intercept) ** 2).T
+        zeros = {name: np.zeros_like(scores) for name in ARRAYS}
+        zeros["fit_seconds"] += (time.perf_counter() - began) / scores.size
+        found = Scores(lams, ends=[], **zeros | {"scores": scores})
+        if self.lams is not None and found.best() in (0, lams.size - 1) and lams.size > 1:
+            warn_end(found.lams, found.best())
+        self._report(found)
+        return self._refit(given)
+
+
+def _row_norms(X: Any) -> FloatArray:
+    """The length of every sample."""
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.sqrt(np.asarray(squares, dtype=np.float64).ravel())

@@ -1,0 +1,193 @@
+"""A linear classifier for a performance measure of all labels together, with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from undercut.contracts import Design, Solver
+from undercut.errors import DataError, ParameterError
+from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.class_predictions import ClassPredictions
+from undercut.estimators.inputs import validated
+from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
+from undercut.estimators.linear.thresholds import Split, best_threshold, stratified_folds
+from undercut.estimators.targets import Problem, encode_classes
+from undercut.io.model_file import ModelState
+from undercut.maps.design import trusted_design
+from undercut.measures import Measure, TopMeasure, measure_named
+from undercut.regularizers import L2
+from undercut.risks import MultivariateRisk
+from undercut.selection.shared_rows import SharedRows
+from undercut.trace import Callbacks, Result
+from undercut.types import Array, FloatArray
+
+
+class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
+    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
+
+    The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
+    no weights.
+
+    Parameters
+    ----------
+    measure : "f1" ("f0.5", ...), "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error", or a ``Measure``
+        ``ContingencyMeasure(fun)`` is for a function of one's own.
+    lam : float
+        Lambda.  Scores are scaled so that the most expensive single mistake requires a margin of one.
+    solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "proximal_bundle", or a ``Solver``
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
+        depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
+        positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
+    threshold : "own" or "cv"
+        "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
+        samples in stratified folds that are left out of further fits; ``random_state`` divides them.  The certificate
+        is that of the fit to all samples, with its own intercept.
+    gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+    intercept_ : array of shape (1,)
+    classes_ : array of two labels
+    objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = MultivariateClassifier("f1", lam=1e-3).fit(scale(X), y)
+    >>> clf.gap_ <= 1e-3 * clf.objective_, round(clf.score(scale(X), y), 2)
+    (True, 0.99)
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CertifiedEstimator._parameter_constraints,
+        "measure": [str, Measure],
+        "threshold": [StrOptions({"own", "cv"})],
+    }
+
+    def __init__(
+        self,
+        measure: str | Measure = "f1",
+        lam: float = 1e-4,
+        *,
+        solver: str | Solver[Any, Any, Any] = "auto",
+        fit_intercept: bool = True,
+        threshold: str = "own",
+        gap_rel: float = 1e-3,
+        max_steps: int = 10_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+        callbacks: Callbacks = None,
+    ) -> None:
+        self._keep(locals())
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> MultivariateClassifier:
+        """Fit the model."""
+        last = Start.of(self)
+        X, y = validated(self, X, y=y, reset=True)
+        if self.threshold == "cv" and not self.fit_intercept:
+            raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
+        design = trusted_design(X)
+        tasks = self._tasks(design, y)
+        start = start_coef(last, X.shape[1], self.classes_)
+        signs = np.where(y == self.classes_[1], 1.0, -1.0)
+        folds = stratified_folds(signs, self.random_state) if self.threshold == "cv" else []
+        minimizer = self._minimizer()
+        parts = self._parts(design, signs, folds)
+        results = self._solve(minimizer, [*tasks, *parts], None if start is None else start[0])
+        self._take(tasks, [results[0].w])
+        if folds:
+            scores = held_out_scores(design, parts, [held_out for _, held_out in folds], results[1:])
+            self.intercept_ = self.intercept_ - best_threshold(self._measure(), signs, scores)
+        return self._conclude(minimizer, results[:1])
+
+    def _solve(self, minimizer: Minimizer, tasks: list[Task], start: FloatArray | None) -> list[Result]:
+        """The results of all problems, which share the time of the fit.
+
+        Only the first has a start: a fold that begins at the solution of all samples may end there, and has then seen
+        the samples that it leaves out.
+        """
+
+        def solve(number: int) -> Result:
+            task = tasks[number]
+            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem)
+
+        return list(minimizer.each(solve, range(len(tasks))))
+
+    def _parts(self, design: Design, signs: FloatArray, folds: list[Split]) -> list[Task]:
+        """The problems of the folds."""
+        return [
+            Task(
+                self._risk(SharedRows(design, train), signs[train]),
+                Problem(signs[train], None, f"fold {at + 1} of {len(folds)}", f"fold {at + 1}"),
+            )
+            for at, (train, _) in enumerate(folds)
+        ]
+
+    def _tasks(self, design: Design, y: Array) -> list[Task]:
+        """The only problem of a fit."""
+        self.classes_, codes = encode_classes(y)
+        if self.classes_.size > 2:
+            raise DataError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"a measure is of one class against the rest; got {self.classes_.size} classes"
+            )
+        return [Task(self._risk(design, np.where(codes == 1, 1.0, -1.0)))]
+
+    def _risk(self, design: Design, signs: FloatArray) -> MultivariateRisk:
+        return MultivariateRisk(design, signs, self._measure(), fit_intercept=self.fit_intercept)
+
+    def _remedy_for_constant(self) -> str:
+        measure = self._measure()
+        if isinstance(measure, TopMeasure):
+            return (
+                f'the bound of {measure.name} cannot be improved on here: use measure="roc_auc" or "average_precision" '
+                "and take the k samples with the highest scores, or a smaller lam"
+            )
+        return 'use a smaller lam or a smaller gap_rel, or measure="roc_auc" or "average_precision" with threshold="cv"'
+
+    def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
+        """Set the coefficients."""
+        self.coef_, self.intercept_ = solved(tasks, solutions)
+
+    def score(self, X: Any, y: Any) -> float:
+        """The measure itself, larger is better: F1, precision among the top k of X, ..., 1 - Delta in general."""
+        scores = self.decision_function(X)
+        y = np.asarray(y)
+        if not np.isin(y, self.classes_).all():
+            raise DataError(f"y must hold labels of the fit, {self.classes_.tolist()}; got {np.unique(y).tolist()}")
+        return 1.0 - self._measure().label_loss(np.where(y == self.classes_[1], 1.0, -1.0), scores)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """The classifier that ``state`` described; ``ValueError`` if its parts do not fit together."""
+        model = super().from_state(state)
+        model._measure()  # ParameterError for an unknown name
+        return model
+
+    def _measure(self) -> Measure:
+        return measure_named(self.measure) if isinstance(self.measure, str) else self.measure
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def held_out_scores(design: Design, parts: list[Task], held_out: list[Array], results: list[Result]) -> FloatArray:
+    """The score of every sample, by the model of the fold that it was left out of."""
+    scores = np.empty(design.shape[0])
+    for task, rows, result in zip(parts, held_out, results, strict=True):
+        scores[rows] = design.matvec(result.w)[rows] + task.risk.intercept(result.w)
+    return scores

@@ -1,0 +1,1 @@
+"""Models that learn from a stream, or in few passes."""

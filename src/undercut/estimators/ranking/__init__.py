@@ -1,0 +1,1 @@
+"""Models that rank documents, and how rankings are judged."""

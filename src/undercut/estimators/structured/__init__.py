@@ -1,0 +1,1 @@
+"""Models of sequences, foldings and any structure that a user describes."""
