@@ -19,6 +19,7 @@ class NewtonState:
     solution: FloatArray
     cut: Cut  # at the solution
     progress: Progress
+    products: int = 0  # with the Hessian: the most that a direction has taken
 
 
 def start(risk: LineRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
@@ -49,4 +50,4 @@ def descend(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState, direc
     check_plane(cut, w, last.objective, reg.value(w))
     lower_bound = tighter(last.lower_bound, cut_bound(risk, reg, cut), objective, cut_size(cut))
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return NewtonState(line, t, solution, cut if t else state.cut, progress)
+    return NewtonState(line, t, solution, cut if t else state.cut, progress, state.products)
