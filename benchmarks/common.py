@@ -20,17 +20,19 @@ from functools import lru_cache
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
 from undercut import L2, Hinge, LinearRisk, LineSearchBundle, Stop, __version__, minimize
 from undercut.io import load_svmlight
-from undercut.solvers.bundle.planes import FIRST_CAPACITY
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY
 from undercut.solvers.online import OnlineSolver
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DATA_VARIABLE = "UNDERCUT_DATA"
 

@@ -10,17 +10,19 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
+    "dask": ["maps.cluster"],
+    "distributed": ["maps.cluster"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
     "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
-    "torch": ["devices"],
+    "torch": ["devices"],  # others ask it for torch
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
     "onnx": ["estimators.files.onnx_export"],
-    "piqp": ["solvers.bundle.master"],
+    "piqp": ["solvers.quadratic_program"],
     "threadpoolctl": ["threads"],
 }
 

@@ -7,6 +7,8 @@ from .contracts import (
     Cut as Cut,
 )
 from .estimators import (
+    HmmClassifier as HmmClassifier,
+    HmmRecognizer as HmmRecognizer,
     KernelClassifier as KernelClassifier,
     LinearClassifier as LinearClassifier,
     LinearClassifierCV as LinearClassifierCV,
@@ -44,6 +46,9 @@ from .losses import (
     Ramp as Ramp,
     Squared as Squared,
     SquaredHinge as SquaredHinge,
+)
+from .maps import (
+    stream_svmlight as stream_svmlight,
 )
 from .regularizers import (
     L1 as L1,

@@ -29,6 +29,10 @@ class CheckpointError(UndercutError, ValueError):
     """A checkpoint is damaged, of another version or of another problem, or a run cannot be saved."""
 
 
+class ClusterError(UndercutError, RuntimeError):
+    """A cluster cannot answer: its scheduler or all its workers are gone, or a partition cannot be read again."""
+
+
 class ConstantModelWarning(UserWarning):
     """A fit has learned nothing: equal scores for all samples are as good as its solution, up to the gap."""
 

@@ -57,6 +57,10 @@ class Status(Enum):
         "the objective falls without end: check the sign of the risk and its lower_bound, or use a regularizer that "
         "grows faster"
     )
+    LOST = (
+        "the cluster cannot answer any more: the best solution so far is kept; repair the cluster, and continue with a "
+        "checkpoint, or from the solution with w0, warm_start or --start"
+    )
     NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda (a smaller C)"
 
 

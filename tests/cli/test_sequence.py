@@ -127,7 +127,7 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--task", "sequences"), "--task must be sequence or rna or absent"),
+        (("--task", "sequences"), "--task must be sequence or rna or hmm or absent"),
         (("--task", "sequence", "--loss", "hinge"), "--loss must be m3n or crf"),
         (("--task", "sequence", "--template", "wrod[0]"), "a template looks at word, pos"),
         (("--task", "sequence", "--template", "word[0"), "made of parts like word[-1]"),

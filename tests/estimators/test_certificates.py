@@ -12,6 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.structured_models import Multiclass
 
 from undercut import (
+    HmmClassifier,
+    HmmRecognizer,
     KernelClassifier,
     LinearClassifier,
     LinearRegressor,
@@ -60,6 +62,7 @@ CASES = [
     (NoveltyDetector(0.2), None),
     (SequenceLabeler("m3n", lam=1e-2), SIGNS),
     (SequenceLabeler("crf", lam=1e-2), SIGNS),
+    (SequenceLabeler("crf", lam=1e-2, hidden=(4,), random_state=0), SIGNS),
     (TransductiveClassifier(lam=1e-2), PARTLY),
     (OnlineClassifier(lam=1e-2), SIGNS),
     (OnlineRegressor(lam=1e-2), SCORES),
@@ -68,6 +71,8 @@ CASES = [
     (RankerCV([1e-2], cv=2), GRADES),
     (StructuredEstimator(Multiclass(4, 4), lam=1e-2), GRADES),
     (RnaFolder(lam=1e-1), ["(((....)))", "((...))"]),
+    (HmmClassifier(2, 1), [1, 0, 1, 0, 1, 0]),
+    (HmmRecognizer(2, 1), [[1, 0], [0], [1, 1], [0], [1], [0, 1]]),
 ]
 
 
@@ -94,6 +99,8 @@ def fitted(estimator, samples, y):
             return estimator.fit(samples, y, qid=QUERIES)
         if isinstance(estimator, RnaFolder):
             return estimator.fit(["GGGAAAUCCC", "GCAAAGC"], y)
+        if isinstance(estimator, HmmClassifier | HmmRecognizer):
+            return estimator.fit(samples, y, offsets=np.arange(0, 61, 10))
         if isinstance(estimator, SequenceLabeler):
             return estimator.fit(samples, y, lengths=np.full(6, 10))
         return estimator.fit(samples, y)

@@ -104,7 +104,7 @@ CASES = [
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
     (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
+    (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
     (several_classes(200, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
 ]
 

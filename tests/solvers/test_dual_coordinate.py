@@ -16,6 +16,7 @@ from tests.catalogue import LOSSES, MARGIN, Problem
 
 from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Ramp, Squared, Status, Stop, minimize
 from undercut._jit.dual_coordinate import ROW_COST
+from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import WithConstant, as_design
@@ -328,21 +329,22 @@ def test_features_too_large_to_square_end_in_a_status_not_in_an_exception():
     assert result.lower_bound <= result.objective
 
 
-def several_classes(n_classes, *, costs=False, seed=0):
+def several_classes(n_classes, *, loss="mistakes", seed=0):
     rng = np.random.default_rng([seed, n_classes])
     X = rng.standard_normal((40, 8)) * (rng.random((40, 8)) < 0.6)
     X[3] = 0.0
     y = np.arange(40) % n_classes
-    label_loss = (1.0 - np.eye(n_classes)) * rng.integers(0, 4, (n_classes, n_classes)) if costs else None
-    return X, y, CrammerSinger(label_loss), rng.random(40)
+    label_loss = (1.0 - np.eye(n_classes)) * rng.integers(0, 4, (n_classes, n_classes))
+    losses = {"mistakes": CrammerSinger(), "label_loss": CrammerSinger(label_loss), "softmax": Softmax()}
+    return X, y, losses[loss], rng.random(40)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
-@pytest.mark.parametrize("costs", [False, True], ids=["mistakes", "label_loss"])
+@pytest.mark.parametrize("name", ["mistakes", "label_loss", "softmax"])
 @pytest.mark.parametrize("lam", [1e-3, 1e-1, 1e3])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-def test_several_classes_agree_with_the_bundle(n_classes, costs, lam, sparse):
-    X, y, loss, weight = several_classes(n_classes, costs=costs)
+def test_several_classes_agree_with_the_bundle(n_classes, name, lam, sparse):
+    X, y, loss, weight = several_classes(n_classes, loss=name)
     risk = MulticlassRisk(sp.csr_array(X) if sparse else X, y, loss, weight)
     ours = minimize(risk, L2(lam), DualCoordinate(), stop=Stop(gap_rel=1e-6, max_steps=100))
     other = minimize(risk, L2(lam), LineSearchBundle(), stop=Stop(gap_rel=1e-6))
@@ -351,10 +353,15 @@ def test_several_classes_agree_with_the_bundle(n_classes, costs, lam, sparse):
     assert ours.objective == pytest.approx(other.objective, rel=3e-6)
 
 
-@given(n_classes=st.integers(2, 6), lam=st.floats(1e-5, 1e4), seed=st.integers(0, 10**6), costs=st.booleans())
+@given(
+    n_classes=st.integers(2, 6),
+    lam=st.floats(1e-5, 1e4),
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(["mistakes", "label_loss", "softmax"]),
+)
 @settings(max_examples=40, deadline=None)
-def test_the_bound_of_several_classes_never_exceeds_the_optimum(n_classes, lam, seed, costs):
-    X, y, loss, weight = several_classes(n_classes, costs=costs, seed=seed)
+def test_the_bound_of_several_classes_never_exceeds_the_optimum(n_classes, lam, seed, name):
+    X, y, loss, weight = several_classes(n_classes, loss=name, seed=seed)
     weight[5:9] = 0.0
     risk = MulticlassRisk(X, y, loss, weight)
     ours = minimize(risk, L2(lam), DualCoordinate(), stop=Stop(gap_rel=1e-4, max_steps=25))
@@ -363,12 +370,13 @@ def test_the_bound_of_several_classes_never_exceeds_the_optimum(n_classes, lam, 
     assert ours.objective >= other.lower_bound * (1.0 - 1e-12)
 
 
-def test_a_step_over_several_classes_leaves_its_state_as_it_was():
-    X, y, loss, weight = several_classes(5)
+@pytest.mark.parametrize("name", ["mistakes", "softmax"])
+def test_a_step_over_several_classes_leaves_its_state_as_it_was(name):
+    X, y, loss, weight = several_classes(5, loss=name)
     solver, reg, risk = DualCoordinate(), L2(1e-3), MulticlassRisk(X, y, loss, weight)
     state = solver.init(risk, reg, np.zeros(risk.n_params))
     for _ in range(6):
-        arrays = [state.descent.a, state.descent.v, state.descent.order, state.descent.classes, state.descent.counts]
+        arrays = [array for array in vars(state.descent).values() if isinstance(array, np.ndarray)]
         before = [array.copy() for array in arrays]
         after = solver.step(risk, reg, state)
         for was, now in zip(before, arrays, strict=True):
@@ -376,10 +384,18 @@ def test_a_step_over_several_classes_leaves_its_state_as_it_was():
         state = after
 
 
+class OwnLoss(MulticlassLoss):
+    def value_slope(self, y, S):
+        return Softmax().value_slope(y, S)
+
+    def along(self, y, S, D, t):
+        return Softmax().along(y, S, D, t)
+
+
 @pytest.mark.parametrize(
     ("risk", "reg", "words"),
     [
-        (MulticlassRisk(np.eye(3), np.arange(3), Softmax()), L2(0.1), "needs the CrammerSinger loss"),
+        (MulticlassRisk(np.eye(3), np.arange(3), OwnLoss()), L2(0.1), "needs the CrammerSinger or the Softmax loss"),
         (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger(), fit_intercept=True), L2(0.1), "no free intercepts"),
         (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), ElasticNet(0.1), "L2 without center"),
         (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), L2(0.1, center=np.ones(9)), "L2 without center"),

@@ -157,7 +157,7 @@ def test_shards_of_a_risk_are_the_risk(data):
 def test_shards_that_do_not_fit_are_refused(data):
     with pytest.raises(DataError, match="at least one shard"):
         ShardedRisk([])
-    with pytest.raises(DataError, match=r"same parameters; got lengths \[2, 3\]"):
+    with pytest.raises(DataError, match="same parameters; partition 1 has 3, and partition 0 has 2"):
         ShardedRisk([FunctionRisk(lambda w: (0.0, 0.0 * w), n_params=n) for n in (2, 3)])
     with pytest.raises(CapabilityError, match="append a constant feature"):
         ShardedRisk.of(LinearRisk(*data, Hinge(), fit_intercept=True), 2)

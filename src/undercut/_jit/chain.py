@@ -252,9 +252,9 @@ def _logarithmic(nodes, path, trans, room, weight, pairs):
             for j in range(K):
                 for i in range(K):
                     ways[i] = nodes[t - 1, i] + trans[i, j]
-                nodes[t, j] += _log_sum(ways)
+                nodes[t, j] += log_sum(ways)
             value -= trans[path[t - 1], path[t]]
-        norm = _log_sum(nodes[t])
+        norm = log_sum(nodes[t])
         nodes[t] -= norm
         value += norm
     beta[:] = 0.0
@@ -265,10 +265,10 @@ def _logarithmic(nodes, path, trans, room, weight, pairs):
         for i in range(K):
             for j in range(K):
                 ways[j] = trans[i, j] + move[j]
-            beta[i] = _log_sum(ways)
+            beta[i] = log_sum(ways)
         for i in range(K):
             ways[i] = nodes[t - 1, i] + beta[i]
-        norm = _log_sum(ways)
+        norm = log_sum(ways)
         beta -= norm  # now the forward and backward weights of a token multiply to probabilities, without drift
         for i in range(K):
             for j in range(K):
@@ -279,7 +279,7 @@ def _logarithmic(nodes, path, trans, room, weight, pairs):
 
 
 @njit(cache=True, nogil=True)
-def _log_sum(values):
+def log_sum(values):
     """``log sum exp``."""
     high, total = values.max(), 0.0
     for value in values:

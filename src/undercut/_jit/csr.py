@@ -35,6 +35,32 @@ def half_gram(indptr, indices, data, g, start, stop, out, diagonal):
 
 
 @njit(cache=True, nogil=True)
+def partial_half_gram(indptr, indices, data, g, slot, start, stop, out, diagonal):
+    """The same for the columns with a slot, which is where they stand in the result; -1 for all others."""
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    places, values = np.empty(longest + 1, np.uint64), np.empty(longest + 1)
+    out[:] = 0.0
+    diagonal[:] = 0.0
+    for i in range(np.uint64(start), np.uint64(stop)):
+        if g[i] == 0.0:
+            continue
+        count = np.uint64(0)
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            at = slot[np.uint64(indices[k])]
+            places[count] = np.uint64(at)  # overwritten where the column has no slot: a branch would be slower
+            values[count] = data[k]
+            count += np.uint64(at >= 0)
+        for k in range(count):
+            column, weight = places[k], values[k] * g[i]
+            row = out[column]
+            for m in range(k):
+                row[places[m]] += weight * values[m]
+            diagonal[column] += weight * values[k]
+
+
+@njit(cache=True, nogil=True)
 def gram_product(indptr, indices, data, g, v, out):
     """``out = X' diag(g) X v``; a row is read from memory once, and not at all where ``g = 0``."""
     out[:] = 0.0

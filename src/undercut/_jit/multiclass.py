@@ -79,3 +79,33 @@ def softmax_along(S, D, t, y, values, slopes, bends):
         for k in range(s.size):
             second += p[k] * (d[k] - d[own] - first) ** 2
         values[i], slopes[i], bends[i] = math.log1p(rest) + (most - mine), first, second / (1.0 + rest)
+
+
+@njit(cache=True, nogil=True)
+def softmax_ahead(S, D, b, shift, y, values, slopes):
+    """Slopes that a linear model at ``S + b`` predicts for a change of the scores by ``D + shift``, and ``l*`` of them.
+
+    Probabilities that would be negative are zero, and the others scaled to sum to one.
+    """
+    for i in range(y.size):
+        s, d, p = S[i], D[i], slopes[i]
+        top = -np.inf
+        for k in range(s.size):
+            p[k] = s[k] + b[k]
+            top = max(top, p[k])
+        total, mean = 0.0, 0.0
+        for k in range(s.size):
+            p[k] = math.exp(p[k] - top)
+            total += p[k]
+            mean += p[k] * (d[k] + shift[k])
+        mean /= total
+        total = 0.0
+        for k in range(s.size):
+            p[k] = max(0.0, p[k] * (1.0 + (d[k] + shift[k] - mean)))
+            total += p[k]
+        values[i] = 0.0
+        for k in range(s.size):
+            p[k] /= total
+            if p[k] > 0.0:
+                values[i] += p[k] * math.log(p[k])
+        p[y[i]] -= 1.0

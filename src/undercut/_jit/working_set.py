@@ -20,6 +20,15 @@ def column_squares(indptr, indices, data, weight, out):
 
 
 @njit(cache=True, nogil=True)
+def dense_column_squares(X, weight, out):
+    """Add ``sum_i weight_i x_ij^2`` to ``out_j``."""
+    for i in range(weight.size):
+        if weight[i] != 0.0:  # 0 * x^2 is NaN if the square overflows
+            for j in range(out.size):
+                out[j] += weight[i] * X[i, j] * X[i, j]
+
+
+@njit(cache=True, nogil=True)
 def fill_columns(indptr, indices, data, position, rows, values):
     """Copy X by columns; ``position`` holds where the next entry of each column goes, and is overwritten."""
     for i in range(np.uint64(indptr.size - 1)):

@@ -18,6 +18,7 @@ from undercut.cli.reports.report import labels
 from undercut.cli.tasks.samples import as_wide_as, read_like, read_weights
 from undercut.errors import DataError, ParameterError, nearest
 from undercut.estimators import (
+    HmmClassifier,
     KernelClassifier,
     LinearClassifier,
     LinearRegressor,
@@ -71,6 +72,7 @@ MODELS = (  # the first whose option is given; the last by default
     Model("online", (OnlineClassifier, OnlineRegressor)),
     Model("task", (SequenceLabeler,), "sequence"),
     Model("task", (RnaFolder,), "rna"),
+    Model("task", (HmmClassifier,), "hmm"),
     Model("unlabelled", (TransductiveClassifier,)),
     Model("measure", (MultivariateClassifier,)),
     Model("nu", (NoveltyDetector,)),

@@ -44,6 +44,7 @@ from undercut.contracts.risk import (
     Risk,
     SmoothRisk,
 )
+from undercut.contracts.score_map import ScoreMap
 from undercut.contracts.scores import Evaluation, ScoreFunction, SortedScores
 from undercut.contracts.solver import Solver, State
 from undercut.contracts.structured import (
@@ -93,6 +94,7 @@ __all__ = [
     "RowDesign",
     "Rows",
     "ScoreFunction",
+    "ScoreMap",
     "SmoothLoss",
     "SmoothRisk",
     "Solver",

@@ -65,12 +65,12 @@ class ScoreFunction(ABC):
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
         """The t >= 0 that minimizes ``phi(scores + t direction) + slope t + curvature t^2 / 2``; see ``Line``."""
+        return minimize_convex(lambda t: self.trial(scores, direction, t), slope, curvature, accuracy=accuracy)
 
-        def point(t: float) -> Point:
-            value, slopes, _ = self.evaluate(scores + t * direction)
-            return Point(value, float(slopes @ direction), math.nan)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
+        """Value, first and second derivative (NaN where there is none) of ``phi(scores + t direction)`` in t."""
+        value, slopes, _ = self.evaluate(scores + t * direction)
+        return Point(value, float(slopes @ direction), math.nan)
 
 
 class SortedScores(ScoreFunction):

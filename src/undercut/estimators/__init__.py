@@ -13,6 +13,8 @@ from undercut.estimators.linear.transductive_classifier import TransductiveClass
 from undercut.estimators.online.online_classifier import OnlineClassifier
 from undercut.estimators.online.online_regressor import OnlineRegressor
 from undercut.estimators.ranking.ranker import Ranker
+from undercut.estimators.structured.hmm_classifier import HmmClassifier
+from undercut.estimators.structured.hmm_recognizer import HmmRecognizer
 from undercut.estimators.structured.rna_folder import RnaFolder
 from undercut.estimators.structured.sequence_labeler import SequenceLabeler
 from undercut.estimators.structured.structured_cv import MultivariateClassifierCV, RankerCV, SequenceLabelerCV
@@ -20,6 +22,8 @@ from undercut.estimators.structured.structured_estimator import StructuredEstima
 
 __all__ = [
     "CertifiedEstimator",
+    "HmmClassifier",
+    "HmmRecognizer",
     "KernelClassifier",
     "LinearClassifier",
     "LinearClassifierCV",

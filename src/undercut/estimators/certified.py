@@ -169,6 +169,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         "n_jobs": [Integral, None],
     }
     _fitted: ClassVar[tuple[str, ...]]  # the attributes of a fit that a model file holds, beside the certificate
+    _fits_streams: ClassVar[bool] = False  # whether the rows of X may stay on disk
 
     def _keep(self, given: dict[str, Any]) -> None:
         """Set the parameters from the ``locals()`` of a constructor."""

@@ -108,6 +108,7 @@ class CrossValidated(CertifiedEstimator):
     extend: bool
     n_jobs: int | None
     _kind: ClassVar[type[Any]]
+    _fits_streams: ClassVar[bool] = False  # folds copy rows
     _watch: Watch | None = None  # called with every score as soon as it is known
     _own_constraints: ClassVar[dict[str, list[Any]]] = {
         "lams": ["array-like", None],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,18 @@ class SparseDesign(Matrix):
 
     @override
     def weighted_gram(self, g: FloatArray) -> FloatArray:
+        return self._gram(lambda start, stop: self._half_gram(g, start, stop))
+
+    def partial_gram(self, g: FloatArray, columns: Array) -> FloatArray:
+        """``X' diag(g) X`` of some of the columns, in their order."""
+        slot = np.full(self.shape[1], -1, np.int64)
+        slot[columns] = np.arange(columns.size)
+        return self._gram(lambda start, stop: self._partial_half_gram(g, slot, columns.size, start, stop))
+
+    def _gram(self, half_gram: Callable[[int, int], tuple[FloatArray, FloatArray]]) -> FloatArray:
+        """The sum of halves over all rows, which are divided among threads."""
         edges = span_edges(self.shape[0]) if self.X.nnz >= LARGE_GRAM else [0, self.shape[0]]
-        parts = in_threads(lambda at: self._half_gram(g, edges[at], edges[at + 1]), len(edges) - 1)
+        parts = in_threads(lambda at: half_gram(edges[at], edges[at + 1]), len(edges) - 1)
         half, diagonal = parts[0]
         for more, entries in parts[1:]:  # in the order of the rows, whichever thread is first
             half += more
@@ -84,4 +95,11 @@ class SparseDesign(Matrix):
     def _half_gram(self, g: FloatArray, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         out, diagonal = np.empty((self.shape[1], self.shape[1])), np.empty(self.shape[1])
         csr.half_gram(*self._parts, g, start, stop, out, diagonal)
+        return out, diagonal
+
+    def _partial_half_gram(
+        self, g: FloatArray, slot: Array, size: int, start: int, stop: int
+    ) -> tuple[FloatArray, FloatArray]:
+        out, diagonal = np.empty((size, size)), np.empty(size)
+        csr.partial_half_gram(*self._parts, g, slot, start, stop, out, diagonal)
         return out, diagonal

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from undercut.devices import on_host, to_host
 from undercut.errors import DataError
 
 
@@ -28,7 +29,8 @@ def stack_sequences(X: Any, lengths: Any = None) -> Sequences:
     """
     if lengths is None:
         return _checked(_stacked(X))
-    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
+    if on_host(X):
+        X = X.tocsr() if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise DataError(f"X must be a matrix of all tokens where `lengths` is given; got shape {X.shape}")
     counts = np.asarray(lengths)
@@ -71,15 +73,25 @@ def _checked(sequences: Sequences) -> Sequences:
         raise DataError("X must hold at least one sequence; got none")
     if (lengths < 1).any():
         raise DataError(f"a sequence must have at least one token; sequence {lengths.argmin()} has {lengths.min()}")
-    if X.dtype.kind not in "fiub":
+    if X.is_complex() if not on_host(X) else X.dtype.kind not in "fiub":
         raise DataError(f"X must hold real numbers; got dtype {X.dtype}")
-    finite = np.isfinite(X.data if sp.issparse(X) else X)
-    if not finite.all():
-        bad = int(np.flatnonzero(~finite.reshape(-1))[0])
-        row = np.searchsorted(X.indptr, bad, side="right") - 1 if sp.issparse(X) else bad // X.shape[1]
-        s, t = place(int(row), lengths)
+    row = _unusable_row(X)
+    if row is not None:
+        s, t = place(row, lengths)
         raise DataError(f"X must be finite; token {t} of sequence {s} contains NaN or infinity: drop or impute it")
     return sequences
+
+
+def _unusable_row(X: Any) -> int | None:
+    """The first row with an entry that is not finite."""
+    if not on_host(X):
+        unusable = to_host(~X.isfinite().all(1))
+        return int(unusable.argmax()) if unusable.any() else None
+    finite = np.isfinite(X.data if sp.issparse(X) else X)
+    if finite.all():
+        return None
+    bad = int(np.flatnonzero(~finite.reshape(-1))[0])
+    return int(np.searchsorted(X.indptr, bad, side="right") - 1 if sp.issparse(X) else bad // X.shape[1])
 
 
 def place(row: int, lengths: NDArray[np.int64]) -> tuple[int, int]:

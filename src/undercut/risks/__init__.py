@@ -3,6 +3,7 @@
 from undercut.risks.combined.difference import DifferenceRisk
 from undercut.risks.combined.function import FunctionRisk
 from undercut.risks.combined.sharded import ShardedRisk
+from undercut.risks.combined.torch import TorchRisk
 from undercut.risks.kernel.gram_risk import GramRisk
 from undercut.risks.kernel.kernel_risk import KernelRisk
 from undercut.risks.measures.multivariate import MultivariateRisk
@@ -18,6 +19,7 @@ from undercut.risks.ranking.ranking import (
 )
 from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.linear import LinearRisk
+from undercut.risks.scores.map_risk import MapRisk
 from undercut.risks.scores.multiclass import MulticlassRisk
 from undercut.risks.scores.novelty import NoveltyRisk
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -25,6 +27,7 @@ from undercut.risks.scores.transductive import TransductiveRisk
 from undercut.risks.structured.chain import CRF, M3N, ChainLoss, ChainRisk, SmoothChainLoss
 from undercut.risks.structured.folding.model import FoldingModel
 from undercut.risks.structured.likelihood import LikelihoodRisk
+from undercut.risks.structured.network_chain import NetworkChainRisk
 from undercut.risks.structured.structured import StructuredRisk
 
 __all__ = [
@@ -42,9 +45,11 @@ __all__ = [
     "LikelihoodRisk",
     "LinearRisk",
     "ListwiseRisk",
+    "MapRisk",
     "MulticlassRisk",
     "MultivariateRisk",
     "NdcgRisk",
+    "NetworkChainRisk",
     "NoveltyRisk",
     "OrdinalRisk",
     "PairwiseRisk",
@@ -54,6 +59,7 @@ __all__ = [
     "ShardedRisk",
     "SmoothChainLoss",
     "StructuredRisk",
+    "TorchRisk",
     "TransductiveRisk",
     "WeightedPairwiseRisk",
 ]

@@ -22,6 +22,7 @@ from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
@@ -50,6 +51,7 @@ __all__ = [
     "ProximalBundle",
     "Race",
     "Relay",
+    "StochasticGradient",
     "Stop",
     "Subgradient",
     "TruncatedNewton",

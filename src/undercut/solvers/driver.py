@@ -16,7 +16,7 @@ import numpy as np
 
 from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.deadline import time_limit
-from undercut.errors import DataError, NonconvexError, NonfiniteError, require
+from undercut.errors import ClusterError, DataError, NonconvexError, NonfiniteError, require
 from undercut.interrupts import graceful, raise_for, requested
 from undercut.solvers.checkpoint import load_run
 from undercut.solvers.journal import Journal
@@ -110,7 +110,8 @@ def minimize(
     Ctrl-C, or a callback that returns ``True``, ends the run after the step in hand with ``Status.STOPPED`` and the
     best solution so far; a second Ctrl-C is raised at once.  SIGTERM does the same and then ends the process.  A
     risk that returns NaN or infinity ends it with ``Status.NONFINITE`` and the last good solution; one whose own planes
-    prove that it is not convex ends it with ``Status.NONCONVEX`` and without a bound.  Runs on the same risk from
+    prove that it is not convex ends it with ``Status.NONCONVEX`` and without a bound.  A cluster that cannot answer
+    any more ends it with ``Status.LOST`` and the best solution so far.  Runs on the same risk from
     several threads wait for each other.
 
     >>> from undercut import Hinge, L2, LinearRisk
@@ -231,6 +232,11 @@ class _Run:
             status = Status.NONFINITE if isinstance(error, NonfiniteError) else Status.NONCONVEX
             detail = f"at step {state.progress.step + 1 if state else 0}: {error}"
             return self._result(state, w0, status, detail)
+        except ClusterError as error:
+            if state is None:  # there is no solution to keep
+                raise
+            last, steps, ended = state, self.trace.copy(), Status.LOST
+            status, detail = Status.LOST, f"at step {state.progress.step + 1}: {error}"
         result = self._result(state, w0, status, detail)
         journal.end(last, steps, self._watch(), ended, result)
         return result

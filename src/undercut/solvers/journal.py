@@ -61,7 +61,7 @@ class Journal:
 
     def end(self, state: Any, trace: list[Progress], watch: Any, ended: Status, result: Result) -> None:
         """Save the run as it was before its last move, ``Solver.finish``."""
-        status = None if result.interrupted else ended
+        status = None if result.interrupted or ended is Status.LOST else ended
         for part in self._parts:
             part.end(lambda: self._taken(state, trace, status, watch), result)
 

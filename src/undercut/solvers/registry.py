@@ -26,6 +26,7 @@ from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
 
@@ -58,6 +59,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     ClassicBundle,
     ConvexConcave,
     Subgradient,
+    StochasticGradient,
     DualCoordinate,
     WorkingSet,
     PairDescent,

@@ -21,11 +21,13 @@ import scipy.sparse as sp
 from undercut.devices import on_device, on_host
 from undercut.errors import CheckpointError
 from undercut.kinds import combined
+from undercut.maps.parts import Parts
 from undercut.types import Array
 
 MAX_ITEMS = 64  # longer lists are data, of which no state holds a part
 MAX_DEPTH = 8
 OURS = "undercut"
+LEAVES = (str, type, np.ndarray, Parts)
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -36,12 +38,12 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object or a short container holds, by name."""
+    """What an object or a short container holds, by name; data in parts are not looked into."""
     if isinstance(value, (list, tuple)) and len(value) <= MAX_ITEMS:
         yield from ((str(at), item) for at, item in enumerate(value))
     elif isinstance(value, dict) and len(value) <= MAX_ITEMS:
         yield from ((str(key), item) for key, item in value.items())
-    elif not isinstance(value, (str, type, np.ndarray)) and not callable(value) and hasattr(type(value), "__module__"):
+    elif not isinstance(value, LEAVES) and not callable(value) and hasattr(type(value), "__module__"):
         yield from attributes(value).items()
 
 

@@ -17,13 +17,15 @@ from undercut.cli.commands.stream import train_online
 from undercut.cli.commands.valid import early_stopping, sequence_stopping
 from undercut.cli.models import build, fit
 from undercut.cli.options.given import Given
+from undercut.cli.options.table import named
 from undercut.cli.reports.record import record
 from undercut.cli.reports.recorders import recorders
 from undercut.cli.reports.report import Row, fit_rows, print_report
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.tasks.rna import read_rna
-from undercut.cli.tasks.samples import read_training, read_weights
+from undercut.cli.tasks.samples import OnDisk, read_training, read_weights
 from undercut.cli.tasks.sequences import read_sequences, templates
+from undercut.cli.tasks.speech import read_speech
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
 from undercut.interrupts import EXIT_CODE, graceful
@@ -71,7 +73,7 @@ def _stopped_early(fitted: Fitted, given: Given) -> bool:
 def print_fit(model: Any, rows: list[Row], given: Given) -> None:
     """The report of a training, with the measures on ``--test``."""
     if "test" in given:
-        rows = [*rows, Row("test", score_rows(model, given["test"]))]
+        rows = [*rows, Row("test", score_rows(model, given["test"], on_disk=OnDisk.of(given)))]
     as_json = "json" in given
     quiet = "quiet" in given and not as_json
     print_report(rows, as_json=as_json, to_error=given["output"] == STANDARD, quiet=quiet)
@@ -127,7 +129,21 @@ def _fit_rna(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     return model, _fit(model, given["start"], n_sequences, None, fitting), n_sequences
 
 
-READERS = {None: _fit_rows, "sequence": _fit_sequences, "rna": _fit_rna}  # by task
+def _fit_speech(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
+    """A model of the recordings of an archive."""
+    if "valid" in given:
+        raise named("valid").refusal("is not for --task hmm", given["valid"])
+    model = _estimator(name, given)
+    data = read_speech(file, labelled=True)
+    given.check_file("speech archives")
+    weight = read_weights(given["weights"], data.lengths.size)
+    if "C" in given:
+        model.lam = lam_from_C(given["C"], data.lengths.size if weight is None else weight.sum())
+    fitting = partial(model.fit, data.X, data.y, sample_weight=weight, offsets=data.offsets)
+    return model, _fit(model, given["start"], data.lengths.size, data.X.shape[1], fitting), data.lengths.size
+
+
+READERS = {None: _fit_rows, "sequence": _fit_sequences, "rna": _fit_rna, "hmm": _fit_speech}  # by task
 
 
 def _estimator(file: Path, given: Given) -> Any:

@@ -68,6 +68,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
+    _fits_streams: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],

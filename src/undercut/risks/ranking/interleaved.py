@@ -59,5 +59,5 @@ class AveragePrecisionRisk(ScoreRisk):
         counts = queries.sums(is_relevant.astype(np.int64)) > 0
         if not counts.any():
             raise DataError(f"a query must have a relevant document to be ranked; got {queries} without any")
-        weight = query_weights(queries, sample_weight, counts)
+        weight, self.mass = query_weights(queries, sample_weight, counts)
         super().__init__(design, WorstInterleaving(queries, is_relevant, weight))

@@ -74,7 +74,7 @@ class ListwiseRisk(Kinded, ScoreRisk):
         totals = queries.sums(gains)
         if not totals.any():
             raise DataError(f"a query must have a relevant document to be ranked; got {queries} without any")
-        weight = query_weights(queries, sample_weight, np.sqrt(totals))
+        weight, self.mass = query_weights(queries, sample_weight, np.sqrt(totals))
         shares = gains / queries.spread(np.where(totals > 0.0, totals, 1.0))
         super().__init__(design, Listwise(queries, shares, weight))
         if isinstance(design, GramProductDesign):

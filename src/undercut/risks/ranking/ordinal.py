@@ -72,7 +72,7 @@ class OrdinalRisk(ScoreRisk):
         design = as_design(X)
         n = design.shape[0]
         y, queries = relevances(y, n), Queries.of(qid, n)
-        of_queries = query_weights(queries, sample_weight, np.ones(queries.sizes.size))
+        of_queries, _ = query_weights(queries, sample_weight, np.ones(queries.sizes.size))
         super().__init__(design, AllThresholds(y, queries.ungrouped(queries.spread(of_queries / queries.sizes))))
 
     def thresholds(self, w: FloatArray) -> FloatArray:

@@ -106,8 +106,8 @@ def non_negative(y: Any, n: int) -> FloatArray:
     return relevance
 
 
-def query_weights(queries: Queries, sample_weight: Any, importance: Array) -> FloatArray:
-    """Weights of the queries that sum to 1: their ``importance``, times the weight that all their documents share."""
+def query_weights(queries: Queries, sample_weight: Any, importance: Array) -> tuple[FloatArray, float]:
+    """Weights of the queries that sum to 1, and their sum before: ``importance`` times the weight of the documents."""
     weight = np.asarray(importance, dtype=np.float64)
     if sample_weight is not None:
         weight = weight * _weight_of_queries(queries, sample_weight)
@@ -116,7 +116,7 @@ def query_weights(queries: Queries, sample_weight: Any, importance: Array) -> Fl
         raise DataError(
             f"sample_weight must be positive in a query that can be ranked; the sum of weights is {total:g}"
         )
-    return weight / total
+    return weight / total, total
 
 
 def _weight_of_queries(queries: Queries, sample_weight: Any) -> FloatArray:

@@ -95,7 +95,7 @@ class PairwiseRisk(ScoreRisk):
         n = design.shape[0]
         y, queries = relevances(y, n), Queries.of(qid, n)
         grades = Grades(queries, y[queries.order])
-        weight = _of_pairs(queries, grades.n_pairs.astype(np.float64), weighting, sample_weight)
+        weight, self.mass = _of_pairs(queries, grades.n_pairs.astype(np.float64), weighting, sample_weight)
         super().__init__(design, PairwiseHinge(queries, grades, weight))
 
 
@@ -130,20 +130,24 @@ class WeightedPairwiseRisk(ScoreRisk):
         discounts = grades.mean_over_places(log_discount(queries.places()))
         sums = queries.sums
         totals = queries.sizes * sums(gains * discounts) - sums(gains) * sums(discounts)  # over the pairs of a query
-        weight = _of_pairs(
+        weight, self.mass = _of_pairs(
             queries, np.where(grades.n_pairs > 0.0, np.maximum(totals, 0.0), 0.0), weighting, sample_weight
         )
         super().__init__(design, ExchangeHinge(queries, grades, weight, gains, discounts))
 
 
-def _of_pairs(queries: Queries, totals: FloatArray, weighting: str, sample_weight: Any) -> FloatArray:
-    """The weight of one pair in each query; ``totals`` are the pairs' own weights, summed by query."""
+def _of_pairs(queries: Queries, totals: FloatArray, weighting: str, sample_weight: Any) -> tuple[FloatArray, float]:
+    """The weight of one pair in each query, and the sum of the queries' weights before they were scaled to 1.
+
+    ``totals`` are the pairs' own weights, summed by query.
+    """
     require(weighting in WEIGHTINGS, f"`weighting` must be one of {', '.join(map(repr, WEIGHTINGS))}", weighting)
     counts = totals > 0.0
     if not counts.any():
         raise DataError(f"a query must have documents of at least 2 grades to be ranked; got {queries} without")
     importance = np.where(counts, np.where(counts, totals, 1.0) ** WEIGHTINGS[weighting], 0.0)
-    return query_weights(queries, sample_weight, importance) / np.where(counts, totals, 1.0)
+    weight, mass = query_weights(queries, sample_weight, importance)
+    return weight / np.where(counts, totals, 1.0), mass
 
 
 class NdcgRisk(ScoreRisk):
@@ -180,6 +184,7 @@ class NdcgRisk(ScoreRisk):
         places = np.arange(1.0, min(k, int(queries.sizes.max())) + 1.0)
         phi = WorstNdcg(queries, gains_of(gain, y)[queries.order], _discounts(discount, places), sample_weight)
         super().__init__(design, phi)
+        self.mass = phi.mass
 
 
 class PrecisionAtRisk(ScoreRisk):
@@ -198,7 +203,9 @@ class PrecisionAtRisk(ScoreRisk):
         y, queries = non_negative(y, n), Queries.of(qid, n)
         is_relevant = (y[queries.order] > 0.0).astype(np.float64)
         loss = partial(precision_losses, k=k)
-        super().__init__(design, WorstCount(queries, is_relevant, loss, sample_weight))
+        phi = WorstCount(queries, is_relevant, loss, sample_weight)
+        super().__init__(design, phi)
+        self.mass = phi.mass
 
 
 class ReciprocalRankRisk(ScoreRisk):
@@ -216,7 +223,9 @@ class ReciprocalRankRisk(ScoreRisk):
         n = design.shape[0]
         y, queries = non_negative(y, n), Queries.of(qid, n)
         is_relevant = (y[queries.order] > 0.0).astype(np.float64)
-        super().__init__(design, WorstCount(queries, is_relevant, reciprocal_rank_losses, sample_weight))
+        phi = WorstCount(queries, is_relevant, reciprocal_rank_losses, sample_weight)
+        super().__init__(design, phi)
+        self.mass = phi.mass
 
 
 def _discounts(discount: Vectorized, places: FloatArray) -> FloatArray:

@@ -35,7 +35,7 @@ class WorstRanking(MeanOverQueries, SortedScores):
         if not self.counts.any():
             raise DataError(f"a query must have a relevant document to be ranked; got {queries} without any")
         self._ideal = gains / queries.spread(np.where(self.counts, largest, 1.0))
-        self._weight = query_weights(queries, sample_weight, self.counts)
+        self._weight, self.mass = query_weights(queries, sample_weight, self.counts)
 
     @override
     def grouped(self, scores: FloatArray) -> tuple[float, FloatArray]:

@@ -13,8 +13,10 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import xlogy
 from typing_extensions import override
 
+from undercut._jit.multiclass import softmax_ahead
 from undercut._jit.transport import transport
 from undercut.contracts import Evaluation, MulticlassLoss, ScoreFunction
 from undercut.errors import CapabilityError, DataError, NonfiniteError
@@ -25,6 +27,7 @@ from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
 MAX_STEPS = 100
+TINY = 1e-300  # least probability: its logarithm is finite
 PATHS_PER_SAMPLE = 100  # an upper limit that only rounding errors can reach
 
 
@@ -70,16 +73,10 @@ class ClassScores(ScoreFunction):
         return self.settle(self.rows(scores)).b
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        S, D = self.rows(scores), self.rows(direction)
-
-        def point(t: float) -> Point:
-            at = Point(*(float(self.weight @ part) for part in self.loss.along(self.y, S, D, t)))
-            return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
+        along = self.loss.along(self.y, self.rows(scores), self.rows(direction), t)
+        at = Point(*(float(self.weight @ part) for part in along))
+        return at if math.isfinite(at.value) else Point(math.inf, math.nan, math.nan)
 
 
 class FreeScores(ClassScores):
@@ -133,18 +130,43 @@ class Curvature(NamedTuple):
         return np.asarray(self.weighted * (D - mean[:, None]))
 
 
+class Ahead(NamedTuple):
+    """Slopes of the mean softmax loss, and its conjugate there."""
+
+    slopes: FloatArray  # n x K, weights included
+    conjugate: float
+
+
 class SoftmaxScores(ClassScores):
     """Softmax without intercepts, with its second derivatives."""
 
+    def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
+        """Slopes near those that a linear model at ``scores`` predicts for ``scores + rise``.
+
+        Those of each class sum to zero with free intercepts; ``None`` where rounding prevents that.
+        """
+        none = np.zeros(self.n_classes)
+        return self._ahead(self.rows(scores), self.rows(rise), none, none)
+
+    def _ahead(self, S: FloatArray, D: FloatArray, b: FloatArray, shift: FloatArray) -> Ahead:
+        values, slopes = np.empty(self.y.size), np.empty_like(S)
+        softmax_ahead(S, D, b, shift, self.y, values, slopes)
+        slopes *= self.weight[:, None]
+        return Ahead(slopes, float(self.weight @ values))
+
     def curvature(self, at: Settled) -> Curvature:
         """The second derivatives at the point of the slopes."""
-        P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
-        P[np.arange(self.y.size), self.y] += 1.0
+        P = self._probabilities(at.slopes)
         weighted = self.weight[:, None] * P
         C = -(P.T @ weighted)
         np.fill_diagonal(C, 0.0)
         np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
         return Curvature(P, weighted, C)
+
+    def _probabilities(self, slopes: FloatArray) -> FloatArray:
+        P = slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
+        P[np.arange(self.y.size), self.y] += 1.0
+        return P
 
 
 class FreeSoftmax(FreeScores, SoftmaxScores):
@@ -162,6 +184,19 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
                 f"with free intercepts every class needs a sample with positive weight, and class {absent[0]} has "
                 "none: drop it, or use fit_intercept=False"
             )
+
+    @override
+    def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
+        S, D = self.rows(scores), self.rows(rise)
+        start = self.settle(S)
+        second = self.curvature(start)
+        follow = pseudo_inverse(second.C) @ second.through(D).sum(axis=0)
+        P = self._probabilities(self._ahead(S, D, start.b, -follow).slopes)
+        at = self._descend(np.log(np.maximum(P, TINY)), np.zeros(self.n_classes))  # the nearest slopes in balance
+        if not _is_balanced(at):
+            return None
+        P = self._probabilities(at.slopes)
+        return Ahead(at.slopes, float(self.weight @ xlogy(P, P).sum(axis=1)))
 
     @override
     def _settle(self, S: FloatArray) -> Settled:

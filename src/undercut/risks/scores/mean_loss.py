@@ -43,13 +43,8 @@ class SmoothMean(ScoreFunction):
         """Value, first and second derivative along ``direction``."""
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        def point(t: float) -> Point:
-            return self.point(scores + t * direction, direction)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+    def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
+        return self.point(scores + t * direction, direction)
 
 
 class FixedPiecewise(ScoreFunction):
@@ -74,8 +69,26 @@ class FixedPiecewise(ScoreFunction):
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
+        own, at, rise = self.kinks_along(scores, direction)
+        return float(crossing(at, rise, own + slope, curvature, 0.0))
+
+    def kinks_along(self, scores: FloatArray, direction: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The slope at t = 0, the kinks t > 0 along a line, and by how much the slope rises there; scratch memory."""
         own, n = piecewise.along_line(*self.pieces, self.weight, scores, direction, self._at, self._rise)
-        return float(crossing(self._at[:n], self._rise[:n], own + slope, curvature, 0.0))
+        return own, self._at[:n], self._rise[:n]
+
+    def kinks_in_b(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The slope at b = -inf, the kinks in an intercept b, and by how much the slope rises there; scratch memory."""
+        left, kinks, jumps = self.pieces
+        piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
+        return float(self.weight @ left), self._at, self._rise
+
+    def shared_slopes(self, scores: FloatArray, b: float, share: float) -> FloatArray:
+        """Weighted subgradients at ``scores + b``: samples with a kink there take this share of its jump."""
+        left, kinks, jumps = self.pieces
+        at = kinks - scores
+        slopes = left + jumps @ (at < b) + share * (jumps @ (at == b))
+        return np.asarray(self.weight * slopes)
 
 
 class FreePiecewise(FixedPiecewise):
@@ -83,9 +96,9 @@ class FreePiecewise(FixedPiecewise):
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        left, kinks, jumps = self.pieces
-        piecewise.intercept_kinks(kinks, jumps, self.weight, scores, self._at, self._rise)
-        b = crossing(self._at, self._rise, float(self.weight @ left), 0.0, -math.inf)
+        kinks = self.pieces.kinks
+        start, at, rise = self.kinks_in_b(scores)
+        b = crossing(at, rise, start, 0.0, -math.inf)
         if not math.isfinite(b):  # every b beyond the first or last kink is optimal, or rounding makes it look so
             b = float((kinks - scores).min() if b < 0.0 else (kinks - scores).max())
         return self._at_intercept(scores, b)

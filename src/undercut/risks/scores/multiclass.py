@@ -81,17 +81,19 @@ class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
     def hessian(self, w: FloatArray) -> FloatArray:
         """Blocks ``X' diag(weight p_k ([k = l] - p_l)) X``, less ``B C^+ B'`` for free intercepts.
 
-        B and C are the second derivatives in w and b, and in b.
+        The blocks of a row sum to zero, which gives the one on the diagonal.  B and C are the second derivatives in
+        w and b, and in b.
         """
         K, d = self.n_classes, self.features.shape[1]
         second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
         P, weighted, C = second
-        H = np.empty((K, d, K, d))
+        H = np.zeros((K, d, K, d))
         for k in range(K):
-            H[k, :, k] = self.features.weighted_gram(weighted[:, k] * (1.0 - P[:, k]))
             for m in range(k):
-                H[k, :, m] = -self.features.weighted_gram(weighted[:, k] * P[:, m])
-                H[m, :, k] = H[k, :, m]
+                block = self.features.weighted_gram(weighted[:, k] * P[:, m])
+                H[k, :, m] = H[m, :, k] = -block
+                H[k, :, k] += block
+                H[m, :, m] += block
         hessian = H.reshape(K * d, K * d)
         if self.fit_intercept:
             B = np.stack([self.design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)

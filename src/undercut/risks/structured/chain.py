@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from undercut._jit import chain
 from undercut.contracts import BatchedRisk, Evaluation, Line, Risk, ScoreFunction
+from undercut.devices import in_memory
 from undercut.errors import DataError, require
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
 from undercut.maps.design import as_matrix
@@ -29,6 +30,7 @@ from undercut.maps.sequences import label_codes, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.structured.chain_line import ChainLine
+from undercut.risks.structured.device_chain import DeviceCRFScores, HostScores
 from undercut.types import Array, FloatArray
 
 
@@ -38,6 +40,10 @@ class ChainLoss(ABC):
     @abstractmethod
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
         """The weighted sum of the losses of some sequences as a function of their scores."""
+
+    def bind_on(self, device: Any, y: Array, weight: FloatArray, chains: Chains) -> ScoreFunction:
+        """The same for scores that are tensors on the device of the tensor ``device``."""
+        return HostScores(self.bind(y, weight, chains))
 
 
 @final
@@ -95,6 +101,10 @@ class CRF(SmoothChainLoss):
     @override
     def bind(self, y: Array, weight: FloatArray, chains: Chains) -> ChainScores:
         return CRFScores(y, weight, chains)
+
+    @override
+    def bind_on(self, device: Any, y: Array, weight: FloatArray, chains: Chains) -> ScoreFunction:
+        return DeviceCRFScores(y, weight, chains, device)
 
 
 class ChainScores(ScoreFunction):
@@ -188,6 +198,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     ) -> None:
         require(pairs in ("all", "seen"), "`pairs` is 'all' or 'seen'", pairs)
         stacked = stack_sequences(X, lengths)
+        stacked = stacked._replace(X=in_memory(stacked.X))
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
         if n_labels is None:
             n_labels = int(codes.max()) + 1
@@ -214,9 +225,18 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         return ChainLine(self, self.design.matvec(w), self.design.matvec(direction))
 
+    @property
+    def weights_shape(self) -> tuple[int, int]:
+        """Labels and features."""
+        return self.design.chains.n_labels, self.design.emissions.n_features
+
     def unpack(self, w: FloatArray) -> ChainWeights:
         """The named parts of w."""
         return self.design.unpack(w)
+
+    def pack(self, weights: ChainWeights) -> FloatArray:
+        """The w of named parts, without those that the model does not have."""
+        return self.design.pack(weights)
 
     def decode(self, w: FloatArray) -> Array:
         """The best labelings of the sequences, concatenated."""

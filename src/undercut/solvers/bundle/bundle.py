@@ -19,7 +19,8 @@ from undercut.errors import NonfiniteError
 from undercut.regularizers import L2
 from undercut.solvers.bounds import ROUNDING, cut_size
 from undercut.solvers.bundle.master import Master
-from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
+from undercut.solvers.bundle.planes import Planes
 from undercut.types import Array, FloatArray
 
 TOO_STEEP = "a plane is too steep for this lambda: scale the features, or use a larger lambda"
@@ -79,14 +80,20 @@ class Bundle(PlaneModel):
     ``a = 0``, which is never dropped.
     """
 
-    def __init__(self, reg: QuadraticRegularizer, n_params: int, lower_bound: float = -math.inf) -> None:
+    def __init__(
+        self,
+        reg: QuadraticRegularizer,
+        n_params: int,
+        lower_bound: float = -math.inf,
+        rows: PlaneRows | None = None,
+    ) -> None:
         self.reg = reg
         self.master = Master(FIRST_CAPACITY)
         self.near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
         self.H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))  # <a_i, M^-1 a_j>
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
         self._known: tuple[_Slopes, ...] = ()  # <a_i, w> at the center of the last proximal step and at its minimizer
-        self.planes = Planes(n_params, (self.master, self.near), self._couple)
+        self.planes = Planes(rows or PlaneRows(n_params), (self.master, self.near), self._couple)
         if math.isfinite(lower_bound):
             self.planes.insert_flat(lower_bound)
 
@@ -107,7 +114,7 @@ class Bundle(PlaneModel):
         planes, top = self.planes, self.planes.top
         alpha = self.master.alpha[:top]
         with np.errstate(over="ignore", invalid="ignore"):  # a model whose minimizer is out of reach proves nothing
-            z, b = alpha @ planes.A[:top], float(alpha @ planes.b[:top])
+            z, b = planes.rows.combined(alpha), float(alpha @ planes.b[:top])
             w = self.reg.conjugate_argmax(-z)
             size = float(alpha @ planes.size[:top]) + float(alpha @ planes.norm[:top]) * float(np.linalg.norm(w))
             bound = b - self.reg.conjugate(-z) - ROUNDING * size
@@ -141,7 +148,7 @@ class Bundle(PlaneModel):
         self.near.solve(self.H, at_middle / shrink, live, tol / shrink)
         alpha = self.near.alpha[:top]
         planes.age(alpha, 0)
-        w = middle + shrink * (self.reg.conjugate_argmax(-(alpha @ planes.A[:top])) - origin)
+        w = middle + shrink * (self.reg.conjugate_argmax(-planes.rows.combined(alpha)) - origin)
         self._known = ()
         at_w = self._slopes_at(w)
         self._known = (at_center, at_w)
@@ -153,7 +160,7 @@ class Bundle(PlaneModel):
             if known.w is w:
                 return known
         values = np.zeros(self.planes.capacity)
-        values[: self.planes.top] = self.planes.A[: self.planes.top] @ w
+        values[: self.planes.top] = self.planes.rows.products(w, self.planes.top)
         return _Slopes(w, values)
 
     def lower(self, slots: Array, b: FloatArray) -> None:
@@ -164,7 +171,7 @@ class Bundle(PlaneModel):
 
     def _couple(self, slot: int) -> None:
         """What the quadratic program needs to know of a new plane: its products with the planes there are."""
-        planes, a = self.planes, self.planes.A[slot]
+        planes, a = self.planes, self.planes.rows.row(slot)
         if planes.capacity > self._linear.size:
             more = planes.capacity - self._linear.size
             self._linear = np.pad(self._linear, (0, more))
@@ -173,7 +180,7 @@ class Bundle(PlaneModel):
         top = max(planes.top, slot + 1)
         self._linear[slot] = planes.b[slot] + self.reg.at_center(a)
         with np.errstate(over="ignore", invalid="ignore"):
-            row = self.reg.dual_inner(planes.A[:top], a)
+            row = planes.rows.dual_products(self.reg, a, top)
         if not np.isfinite(row).all():
             raise NonfiniteError(TOO_STEEP)
         for known in self._known:

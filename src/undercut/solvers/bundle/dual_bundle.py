@@ -30,7 +30,8 @@ from undercut.regularizers import SeparableRegularizer
 from undercut.solvers.bounds import ROUNDING
 from undercut.solvers.bundle.bundle import Bundle, Model, PlaneModel, ProximalStep
 from undercut.solvers.bundle.master import Weights
-from undercut.solvers.bundle.planes import FIRST_CAPACITY, Planes
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
+from undercut.solvers.bundle.planes import Planes
 from undercut.solvers.bundle.simplex_dual import DualPoint, SimplexDual, product
 from undercut.types import FloatArray
 
@@ -56,7 +57,7 @@ class DualBundle(PlaneModel):
         self.master = Weights(FIRST_CAPACITY)
         self.near = Weights(FIRST_CAPACITY)  # the weights of the proximal problem
         self._n_new = 0  # planes since the last master problem
-        self.planes = Planes(n_params, (self.master, self.near), self._count)
+        self.planes = Planes(PlaneRows(n_params), (self.master, self.near), self._count)
         self._anchor: FloatArray | None = None  # the last proximal point of the model
         self._tau = 0.0
         self._floor = lower_bound

@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit.simplex_qp import enter, solve_warm, trade
+from undercut.solvers.quadratic_program import simplex_solution
 from undercut.types import Array, FloatArray
 
 MAX_PIVOTS_PER_PLANE = 20
@@ -149,16 +150,7 @@ def _dual(H: FloatArray, b: FloatArray, live: Array, alpha: FloatArray) -> float
 
 def _interior_point(H: FloatArray, b: FloatArray, start: FloatArray) -> FloatArray:
     """PIQP's solution, in units of the value at ``start``, made feasible."""
-    import piqp  # here: most runs never need it
-
-    n, scale = b.size, float(start @ (np.abs(b) + H @ start)) or float(np.abs(b).max()) or 1.0
-    solver = piqp.DenseSolver()
-    settings = solver.settings
-    settings.eps_abs = settings.eps_duality_gap_abs = 1e-13
-    settings.eps_rel = settings.eps_duality_gap_rel = 0.0
-    settings.check_duality_gap = True
-    solver.setup(H / scale, -b / scale, np.ones((1, n)), np.ones(1), None, None, None, np.zeros(n), None)
-    solver.solve()
-    alpha = np.nan_to_num(np.maximum(solver.result.x, 0.0))
+    scale = float(start @ (np.abs(b) + H @ start)) or float(np.abs(b).max()) or 1.0
+    alpha = np.nan_to_num(np.maximum(simplex_solution(H, b, scale), 0.0))
     total = float(alpha.sum())
     return alpha / total if 0.0 < total < np.inf else start

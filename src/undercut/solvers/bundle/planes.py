@@ -15,9 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from undercut.solvers.bundle.master import Weights
+from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
 from undercut.types import Array, FloatArray
-
-FIRST_CAPACITY = 32
 
 
 class Planes:
@@ -27,8 +26,8 @@ class Planes:
     is called with every new slot after its plane is written and before the slot counts; it refuses by raising.
     """
 
-    def __init__(self, n_params: int, weights: tuple[Weights, ...], couple: Callable[[int], None]) -> None:
-        self.A = np.zeros((FIRST_CAPACITY, n_params))
+    def __init__(self, rows: PlaneRows, weights: tuple[Weights, ...], couple: Callable[[int], None]) -> None:
+        self.rows = rows
         self.b = np.zeros(FIRST_CAPACITY)
         self.norm = np.zeros(FIRST_CAPACITY)  # |a_i|
         self.size = np.zeros(FIRST_CAPACITY)  # of the numbers whose difference is b_i, for its rounding
@@ -45,6 +44,12 @@ class Planes:
         return int(self.live.size)
 
     @property
+    def A(self) -> FloatArray:
+        """The slopes, a row per slot, as they are stored."""
+        A: FloatArray = self.rows.A
+        return A
+
+    @property
     def capacity(self) -> int:
         """How many planes fit before the arrays grow."""
         return int(self.b.size)
@@ -59,7 +64,7 @@ class Planes:
         if self.live.size == self.capacity:
             self._grow()
         slot = int(self.used.argmin())
-        self.A[slot] = a
+        self.rows.put(slot, a)
         self.b[slot] = b
         self.size[slot] = size
         self.norm[slot] = np.linalg.norm(a)
@@ -122,12 +127,12 @@ class Planes:
         """Merge a plane into the aggregate, which takes over its weight in the master problem."""
         master = self._weights[0]
         alpha = master.alpha.copy()
-        weight, a, b, size = alpha[slot], self.A[slot].copy(), float(self.b[slot]), float(self.size[slot])
+        weight, a, b, size = alpha[slot], self.rows.row(slot).copy(), float(self.b[slot]), float(self.size[slot])
         alpha[slot] = 0.0
         last = self.aggregate
         if last is not None and alpha[last] > 0.0:
             share = alpha[last] / (weight + alpha[last])
-            a = share * self.A[last] + (1.0 - share) * a
+            a = share * self.rows.row(last) + (1.0 - share) * a
             b = share * float(self.b[last]) + (1.0 - share) * b
             size = max(size, float(self.size[last]))
             weight += alpha[last]
@@ -139,9 +144,7 @@ class Planes:
 
     def _grow(self) -> None:
         more = self.capacity
-        A = np.zeros((2 * more, self.A.shape[1]))  # rows that are not written yet take no memory
-        A[:more] = self.A
-        self.A = A
+        self.rows.grow()
         self.b = np.pad(self.b, (0, more))
         self.norm = np.pad(self.norm, (0, more))
         self.size = np.pad(self.size, (0, more))

@@ -1,21 +1,27 @@
-"""The dual of ``lam/2 |W|^2 + sum_i weight_i max_k label_loss[y_i, k] + <w_k - w_y_i, x_i>`` by blocks of classes.
+"""The dual of ``lam/2 |W|^2 + sum_i weight_i l(y_i, W x_i)`` by blocks of classes.
 
 With p_i a distribution over the classes and ``A_ik = weight_i / lam ([k = y_i] - p_ik)``,
 
-    D(A)  =  sum_i weight_i sum_k p_ik label_loss[y_i, k] - lam/2 |X' A|^2
+    D(A)  =  sum_i weight_i gain_i(p_i) - lam/2 |X' A|^2
+
+    Crammer-Singer   gain_i(p) = sum_k p_k label_loss[y_i, k]
+    softmax          gain_i(p) = -sum_k p_k log p_k
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
 import numpy as np
+from scipy.special import xlogy
 from typing_extensions import override
 
 from undercut._jit.class_blocks import sweep_classes
 from undercut._jit.dual_coordinate import ROW_COST, squared_norms
+from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import Rows
 from undercut.losses import CrammerSinger
 from undercut.maps.matrix import Matrix
@@ -28,7 +34,7 @@ from undercut.types import Array, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class ClassDual:
+class ClassDual(ABC):
     """The constants of one dual problem; no method changes it."""
 
     risk: MulticlassRisk
@@ -36,7 +42,10 @@ class ClassDual:
     rows: Rows
     squares: FloatArray  # |x_i|^2
     cap: FloatArray  # weight / lam
-    costs: FloatArray  # label_loss
+
+    @abstractmethod
+    def gain(self, a: FloatArray) -> float:
+        """``sum_i cap_i gain_i(p_i)``, of terms that are not negative."""
 
     @property
     def reach(self) -> float:
@@ -45,7 +54,7 @@ class ClassDual:
 
     @property
     def pass_work(self) -> int:
-        return int((self.rows.values.size + ROW_COST * self.cap.size) * self.costs.shape[0])
+        return int((self.rows.values.size + ROW_COST * self.cap.size) * self.risk.n_classes)
 
     def products(self, a: FloatArray) -> FloatArray:
         return cast(Matrix, self.risk.features).rmatmat(a)
@@ -61,16 +70,16 @@ class ClassDual:
         """``D(A)``, given ``z = A' X``."""
         return self.strength * (self.gain(a) - 0.5 * float(np.vdot(z, z)))
 
-    def gain(self, a: FloatArray) -> float:
-        """``sum_i cap_i sum_k p_ik label_loss[y_i, k]``; the diagonal of label_loss is zero."""
-        return -float(np.vdot(a, self.costs[self.risk.y]))
+    def shares(self, a: FloatArray) -> FloatArray:
+        """``cap_i p_i``, an array of its own; rounding may make entries negative."""
+        shares = -a
+        shares[np.arange(self.cap.size), self.risk.y] += self.cap
+        return shares
 
     def settled(self, a: FloatArray) -> FloatArray:
         """a with every p_i a distribution again, but for the rounding of one division."""
-        shares = -a
+        shares = np.maximum(self.shares(a), 0.0)
         at = np.arange(self.cap.size), self.risk.y
-        shares[at] += self.cap
-        np.maximum(shares, 0.0, out=shares)
         total = shares.sum(axis=1)
         empty = total <= 0.0
         shares[at] += np.where(empty, self.cap, 0.0)
@@ -79,13 +88,35 @@ class ClassDual:
         return -shares
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
-        square = float(np.vdot(z, z))
-        rounding = ROUNDING * (float(np.vdot(np.abs(a), self.costs[self.risk.y])) + square)
-        return self.value(a, z) - self.strength * (rounding + drift * (math.sqrt(square) + drift))
+        square, gain = float(np.vdot(z, z)), self.gain(a)
+        rounding = ROUNDING * (gain + square) + drift * (math.sqrt(square) + drift)
+        return self.strength * (gain - 0.5 * square - rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginDual(ClassDual):
+    """Of the Crammer-Singer loss."""
+
+    costs: FloatArray  # label_loss
+
+    @override
+    def gain(self, a: FloatArray) -> float:
+        return -float(np.vdot(a, self.costs[self.risk.y]))  # the diagonal of label_loss is zero
+
+
+@dataclass(frozen=True, eq=False)
+class EntropyDual(ClassDual):
+    """Of the softmax loss."""
+
+    @override
+    def gain(self, a: FloatArray) -> float:
+        used = self.cap > 0.0
+        cap, shares = self.cap[used], np.maximum(self.shares(a)[used], 0.0)
+        return -float(xlogy(shares, shares / cap[:, None]).sum())
 
 
 @dataclass(eq=False, kw_only=True)
-class ClassDescent(Descent[ClassDual]):
+class MarginDescent(Descent[MarginDual]):
     """Sweeps that leave out samples, and classes of samples."""
 
     classes: Array  # int32 (n_samples, n_classes); the active ones of a sample come first
@@ -111,25 +142,39 @@ class ClassDescent(Descent[ClassDual]):
         self.counts[:] = self.classes.shape[1]
 
 
+@dataclass(eq=False, kw_only=True)
+class EntropyDescent(Descent[EntropyDual]):
+    """Sweeps over all samples: no probability is ever zero."""
+
+    @override
+    def _sweep(self, budget: int) -> int:
+        dual = self.dual
+        self.position, most, work = sweep_entropies(
+            *dual.rows, dual.squares, dual.risk.y, dual.cap, self.order, self.position, self.active, budget,
+            self.a, self.v,
+        )  # fmt: skip
+        self.most = max(self.most, most)
+        return int(work)
+
+
 def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
     """The dual of a problem that ``DualCoordinate.check`` let through."""
-    assert isinstance(risk.loss, CrammerSinger)
     rows, squares = cast(Matrix, risk.features).rows(), np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    return ClassDual(risk, reg.lam, rows, squares, risk.weight / reg.lam, risk.loss.costs(risk.n_classes))
+    shared = risk, reg.lam, rows, squares, risk.weight / reg.lam
+    if isinstance(risk.loss, CrammerSinger):
+        return MarginDual(*shared, risk.loss.costs(risk.n_classes))
+    return EntropyDual(*shared)
 
 
-def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> ClassDescent:
+def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
     """The sweeps over such a problem, from ``lam A = -slopes``."""
     dual = class_dual(risk, reg)
     a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
     n, n_classes = a.shape
-    return ClassDescent(
-        dual=dual,
-        a=a,
-        v=dual.kernel_vector(z),
-        order=np.arange(n),
-        active=n,
-        classes=np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)),
-        counts=np.full(n, n_classes, dtype=np.int32),
-    )
+    v, order = dual.kernel_vector(z), np.arange(n)
+    if isinstance(dual, EntropyDual):
+        return EntropyDescent(dual=dual, a=a, v=v, order=order, active=n)
+    assert isinstance(dual, MarginDual)
+    classes, counts = np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)), np.full(n, n_classes, dtype=np.int32)
+    return MarginDescent(dual=dual, a=a, v=v, order=order, active=n, classes=classes, counts=counts)

@@ -19,7 +19,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.columns import Columns, Model
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, SparseColumns, Trial
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, SparseColumns, Trial, some_columns
 from undercut.solvers.coordinate.gram_columns import CompressedGram
 from undercut.solvers.coordinate.sparse_problem import Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
@@ -209,7 +209,7 @@ class ClassProblem(SparseProblem):
 def _parts(design: Design, ids: Array) -> Parts:
     """The columns in compressed form; zeros of a dense matrix are left out."""
     if isinstance(design, SparseDesign):
-        return SparseColumns(design, ids).parts
+        return SparseColumns(some_columns(design, ids), ids).parts
     assert isinstance(design, DenseDesign)
     X = sp.csc_array(np.take(design.X, ids, axis=1))
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 from undercut._jit import working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
-from undercut.maps.dense import DenseDesign
+from undercut.maps.dense import DenseDesign, weighted_blocks
 from undercut.types import Array, FloatArray
 
 SLICE = 500_000_000  # entries of X that one call may read: below a second
@@ -113,6 +113,13 @@ class Columns(Protocol):
         """
 
 
+def inverted(bend: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, of zero where it is singular."""
+    if bend.shape == (1, 1):
+        return np.full((1, 1), 1.0 / bend[0, 0] if bend[0, 0] > 0.0 else 0.0)
+    return np.asarray(np.linalg.pinv(bend, hermitian=True), np.float64)
+
+
 def column_norms(design: Design, weight: FloatArray) -> FloatArray:
     """``sqrt(sum_i weight_i x_ij^2)`` for every column."""
     if isinstance(design, SparseDesign):
@@ -120,4 +127,7 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         kernels.column_squares(design.X.indptr, design.X.indices, design.X.data, weight, squares)
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
-    return np.asarray(np.sqrt(np.einsum("i,ij,ij->j", weight, design.X, design.X, dtype=np.float64)))
+    squares = np.zeros(design.shape[1])
+    for X, part in weighted_blocks(design.X, weight):
+        kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
+    return np.sqrt(squares)

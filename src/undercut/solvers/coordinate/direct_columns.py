@@ -17,7 +17,7 @@ from undercut._jit import working_set as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -33,7 +33,7 @@ Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, row
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "design", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends")
     n_samples: int
     n_entries: int
 
@@ -79,12 +79,11 @@ class CompressedColumns(DirectColumns):
 
 
 class SparseColumns(CompressedColumns):
-    """Columns with one parameter each."""
+    """Columns with one parameter each; ``design`` has no others."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
-        self.design = some_columns(design, ids)
-        X = self.design.X
+        X = design.X
         self.n_samples = X.shape[0]
         starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
         rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
@@ -177,7 +176,7 @@ class Trial:
         self.totals = model.sums(model.slopes)
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
-        self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
+        self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z

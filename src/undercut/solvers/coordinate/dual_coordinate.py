@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from undercut.contracts import Line, Regularizer, Risk, Solver, StoredDesign
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger
+from undercut.losses import CrammerSinger, Softmax
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
@@ -143,11 +143,11 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
 
 def _check_classes(risk: MulticlassRisk, reg: Regularizer) -> None:
-    """Several classes: the margin loss, plain squares, and no free intercepts."""
-    if not isinstance(risk.loss, CrammerSinger):
+    """Several classes: a loss with known conjugate, plain squares, and no free intercepts."""
+    if not isinstance(risk.loss, CrammerSinger | Softmax):
         raise CapabilityError(
-            f"DualCoordinate needs the CrammerSinger loss for several classes, and got {type(risk.loss).__name__}: "
-            "use Lbfgs"
+            "DualCoordinate needs the CrammerSinger or the Softmax loss for several classes, and got "
+            f"{type(risk.loss).__name__}: use Lbfgs"
         )
     if risk.fit_intercept:
         raise CapabilityError(

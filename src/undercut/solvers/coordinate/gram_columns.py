@@ -7,19 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, SparseColumns, some_columns
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
+from undercut.solvers.coordinate.direct_columns import CompressedColumns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 EPOCHS = 3  # of coordinate descent before a Newton step
-CHEAP = 1e-4  # share of the violations asked for that may be left: rounds cost less than the matrix
+CHEAP = 1e-8  # share of the violations asked for that may be left: rounds cost less than the matrix
 ROUNDS = 30  # of descent, at least
 NEAR = 0.9  # share of l1: a parameter with a smaller gradient stays zero in the model
 PART = 0.5  # of the columns: the model is restricted to those likely to be used where they are fewer
@@ -40,8 +40,7 @@ class GramColumns(Columns):
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
     ) -> Move:
         H, gradient, totals = self.gram(model), gradient.copy(), model.sums(model.slopes)
-        inverse = np.linalg.pinv(model.intercept_bend, hermitian=True)
-        mixed = np.zeros((totals.size, w.size))
+        inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
         if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
             mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
             H = H - mixed.T @ inverse @ mixed
@@ -92,22 +91,19 @@ class CompactColumns(PointwiseGram):
     """A few sparse columns with many entries each and one parameter each.
 
     Where few parameters are not zero or likely to become so, the others stay zero in the model: a Gram matrix takes
-    time in the square of its columns.  ``design`` holds the columns at the places ``chosen`` of ``columns``.
+    time in the square of its columns.
     """
 
-    def __init__(self, columns: SparseColumns, design: SparseDesign, chosen: Array) -> None:
-        self.ids = columns.ids[chosen]
-        self._columns, self._design, self._chosen = columns, design, chosen
+    def __init__(self, design: SparseDesign, ids: Array) -> None:
+        self.ids, self._design = ids, design
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
-        return self._columns.products(self._chosen, slopes)[self._chosen]
+        return self._design.rmatvec(slopes)
 
     @override
     def scores(self, w: FloatArray) -> FloatArray:
-        every = np.zeros(self._columns.ids.size)
-        every[self._chosen] = w
-        return self._columns.scores(every)
+        return self._design.matvec(w)
 
     @override
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
@@ -120,11 +116,35 @@ class CompactColumns(PointwiseGram):
         likely = np.flatnonzero((w != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
         if likely.size >= PART * w.size:
             return super().minimize(model, w, gradient, penalty, tol, n_rounds)
-        part = CompactColumns(self._columns, some_columns(self._design, likely), self._chosen[likely])
+        part = LikelyColumns(self, likely)
         move = part.minimize(model, w[likely], gradient[likely], penalty, tol, n_rounds)
-        now = np.zeros_like(w)
-        now[likely] = move.w
-        return Move(now, move.scores)
+        return Move(part.among_all(move.w), move.scores)
+
+
+class LikelyColumns(PointwiseGram):
+    """The columns at the places ``chosen`` of others, without a copy."""
+
+    def __init__(self, whole: CompactColumns, chosen: Array) -> None:
+        self.ids = whole.ids[chosen]
+        self._whole, self._chosen = whole, chosen
+
+    def among_all(self, w: FloatArray) -> FloatArray:
+        """Parameters of all columns, zero for those that are not chosen."""
+        every = np.zeros(self._whole.ids.size)
+        every[self._chosen] = w
+        return every
+
+    @override
+    def gradient(self, slopes: FloatArray) -> FloatArray:
+        return self._whole.gradient(slopes)[self._chosen]
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self._whole.scores(self.among_all(w))
+
+    @override
+    def weighted_gram(self, bend: FloatArray) -> FloatArray:
+        return self._whole._design.partial_gram(bend, self._chosen)
 
 
 class DenseColumns(PointwiseGram):
@@ -171,10 +191,9 @@ def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penal
     matrix = H[np.ix_(support, support)]
     slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
     damped = matrix.copy()
-    damped[np.diag_indices_from(damped)] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
-    try:
-        step = cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), -slopes, check_finite=False)
-    except LinAlgError:
+    damped.flat[:: at.size + 1] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
+    _, step, failed = dposv(damped, -slopes)
+    if failed:
         return
     crossing = at * (at + step) < 0.0
     change = np.where(crossing, -at, step)

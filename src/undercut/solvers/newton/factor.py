@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from undercut.types import FloatArray
 
@@ -29,14 +29,12 @@ class Factor:
         H *= self._scale
         H *= self._scale[:, None]
         ridge = RIDGE
-        while True:
-            try:
-                self._factor = cho_factor(H, check_finite=False)
-                break
-            except LinAlgError:
-                H[np.diag_indices_from(H)] += ridge
-                ridge *= 100.0
-        pivots = np.abs(self._factor[0].diagonal())
+        self._factor, failed = dpotrf(H, clean=False)
+        while failed:
+            H.flat[:: H.shape[0] + 1] += ridge
+            ridge *= 100.0
+            self._factor, failed = dpotrf(H, clean=False)
+        pivots = np.abs(self._factor.diagonal())
         self._is_rough = float(pivots.min()) ** 2 < ROUGH * float(pivots.max()) ** 2
 
     def solve(self, b: FloatArray, product: Callable[[FloatArray], FloatArray]) -> FloatArray:
@@ -66,5 +64,5 @@ class Factor:
         return best
 
     def _applied(self, b: FloatArray) -> FloatArray:
-        applied: FloatArray = cho_solve(self._factor, b * self._scale, check_finite=False)
+        applied: FloatArray = dpotrs(self._factor, b * self._scale)[0]
         return applied * self._scale

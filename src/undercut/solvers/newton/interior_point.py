@@ -44,6 +44,7 @@ from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
+from undercut.solvers.newton.whole_program import is_small, solved
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -103,28 +104,31 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         x = program.start(w0, evaluation.intercept)
         scores = program.rows.matvec(x)
 
-        # Slacks and slopes on the central path, as far from its end as w0 may be.
-        total = max(objective - known, SMALLEST_GAP * program.size(scores))
-        inside = Inside.centered(program, scores, program.mu(total))
         progress = Progress(0, objective, known, n_evaluations=1)
-        at = Iterate(x, scores, inside, total)
-        return _certified(risk, reg, program, at, Best(w0, at, progress))
+        at = Iterate(x, scores, Inside.outside(program), 0.0)
+        return InteriorPointState(program, at, np.zeros(0), w0, at, progress, objective)
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
         last = state.progress
+        progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
+
+        # 0. A library solves a small program as a whole; where it leaves a gap, our own steps begin at w0.
+        if last.step == 0 and is_small(state.program):
+            return _kept(risk, reg, replace(state, progress=progress), solved(state.program))
+        if not state.residual.size:
+            state = _started(risk, reg, state)
 
         # 1. Towards the optimum along the central path.
         at, length = mehrotra.step(state.program, state.at, state.residual)
 
         # 2. J and the plane there.
-        progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
         best = Best(state.solution, state.proof, progress)
         moved = replace(_certified(risk, reg, state.program, at, best), length=length)
 
         # 3. Where that gains little although the end is near, the equations of the kinks that are met.
         if LITTLE * last.gap < moved.progress.gap < NEAR * abs(moved.progress.objective):
-            return _crossed(risk, reg, moved)
+            return _crossed(risk, reg, moved, moved.at)
         return moved
 
     @override
@@ -133,7 +137,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         for _ in range(EXTRA_STEPS):
             if not _is_dense(state):
                 break
-            crossed = _crossed(risk, reg, state)
+            crossed = _crossed(risk, reg, state, state.proof)
             state = self.step(risk, reg, crossed) if _is_dense(crossed) else crossed
         return state
 
@@ -144,6 +148,16 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
     @override
     def ended(self, state: InteriorPointState) -> Status | None:
         return Status.STALLED if state.length < SHORTEST else None
+
+
+def _started(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
+    """With slacks and slopes on the central path, as far from its end as x may be."""
+    program, at, progress = state.program, state.at, state.progress
+    total = max(state.start - min(least(risk, reg), state.start), SMALLEST_GAP * program.size(at.scores))
+    inside = Inside.centered(program, at.scores, program.mu(total))
+    start = at._replace(inside=inside, total=total)
+    proof = state.proof if progress.step else start
+    return _certified(risk, reg, program, start, Best(state.solution, proof, progress))
 
 
 class Best(NamedTuple):
@@ -181,12 +195,16 @@ def _is_dense(state: InteriorPointState) -> bool:
     program = state.program
     if program.smooth is not None or program.dense_rows is None or not program.rows.signs:
         return False
-    return bool(np.count_nonzero(state.solution) > n_free(program, state.at))
+    return bool(np.count_nonzero(state.solution) > n_free(program, state.proof))
 
 
-def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> InteriorPointState:
-    """The same iterate, with the better of what it and a crossover from it give."""
-    at = crossed(state.program, state.at) if state.program.smooth is None else None
+def _crossed(risk: LinearRisk, reg: Regularizer, state: InteriorPointState, at: Iterate) -> InteriorPointState:
+    """The state with the better of what it and a crossover from an iterate give."""
+    return _kept(risk, reg, state, crossed(state.program, at) if state.program.smooth is None else None)
+
+
+def _kept(risk: LinearRisk, reg: Regularizer, state: InteriorPointState, at: Iterate | None) -> InteriorPointState:
+    """The same iterate, with the better of what it and another one give."""
     if at is None or not np.isfinite(at.x).all():
         return state
     found = _certified(risk, reg, state.program, at, Best(state.solution, state.proof, state.progress))

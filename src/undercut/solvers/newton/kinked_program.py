@@ -277,9 +277,11 @@ def _shares(data: Kinks, kinks: Kinks, usual: float) -> FloatArray:
 
 def _stacked(data: Kinks, penalty: Kinks) -> Kinks:
     """The kinks of the samples, then those of the penalty."""
-    count = max(data.caps.shape[0], penalty.caps.shape[0])
-    arrays = (
-        np.hstack([np.pad(part, ((0, count - part.shape[0]), (0, 0))) for part in parts])
-        for parts in zip(data[1:], penalty[1:], strict=True)
-    )
+    count, n = max(data.caps.shape[0], penalty.caps.shape[0]), data.left.size
+    arrays = []
+    for own, more in zip(data[1:], penalty[1:], strict=True):
+        both = np.zeros((count, n + more.shape[1]))
+        both[: own.shape[0], :n] = own
+        both[: more.shape[0], n:] = more
+        arrays.append(both)
     return Kinks(np.append(data.left, penalty.left), *arrays)

@@ -1,8 +1,10 @@
-"""Limited-memory BFGS with SciPy's line search, for smooth risks, with a certificate.
+"""Limited-memory BFGS with SciPy's line search, for smooth risks, with a certificate where they are convex.
 
-A single plane already bounds the optimum, and ever more tightly as the gradient vanishes:
+A single plane already bounds the optimum of a convex risk, and ever more tightly as the gradient vanishes:
 
     b - reg*(-a)  =  J(w) - |gradient of J at w|^2 / (2 lam)      for L2
+
+A risk that is not convex is minimized the same way, without a bound.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing_extensions import override
 from undercut.contracts import Cut, QuadraticRegularizer, Risk, Solver
 from undercut.errors import NonfiniteError, require
 from undercut.solvers.bounds import check_plane, cut_bound, cut_size, tighter
-from undercut.trace import Progress, Status
+from undercut.trace import Certificate, Progress, Status
 from undercut.types import FloatArray
 
 
@@ -46,16 +48,22 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
     array([ 0.5, -0.5])
     """
 
+    needs_convex = False
+
     memory: int = 10
 
     def __post_init__(self) -> None:
         require(self.memory >= 1, "`memory` must be at least 1", self.memory)
 
     @override
+    def certificate(self, risk: Risk) -> Certificate:
+        return "global" if risk.is_convex else "none"
+
+    @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> LbfgsState:
         cut = risk.cut(w0)
         objective = reg.value(w0) + cut.value
-        bound = tighter(-np.inf, cut_bound(risk, reg, cut), objective, cut_size(cut))
+        bound = _proved(risk, reg, cut, objective, -np.inf)
         progress = Progress(0, objective, bound, n_evaluations=1)
         return LbfgsState(w0, reg.gradient(w0) + cut.a, (), (), progress)
 
@@ -84,15 +92,20 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
         move, change = solution - w, new_gradient - gradient
         if _is_curved(move, change):
             moves, changes = (*moves, move)[-self.memory :], (*changes, change)[-self.memory :]
-        check_plane(cut, w, last.objective, reg.value(w))
-        proved = cut_bound(risk, reg, cut)
-        lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
+        if risk.is_convex:
+            check_plane(cut, w, last.objective, reg.value(w))
+        lower_bound = _proved(risk, reg, cut, objective, last.lower_bound)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + evaluate.count)
         return LbfgsState(solution, new_gradient, moves, changes, progress)
 
     @override
     def ended(self, state: LbfgsState) -> Status | None:
         return Status.STALLED if state.is_stuck else None
+
+
+def _proved(risk: Risk, reg: QuadraticRegularizer, cut: Cut, objective: float, last: float) -> float:
+    """The bound of the newest plane, if it is higher than the last; there is none unless the risk is convex."""
+    return tighter(last, cut_bound(risk, reg, cut), objective, cut_size(cut)) if risk.is_convex else -np.inf
 
 
 def _is_curved(move: FloatArray, change: FloatArray) -> bool:

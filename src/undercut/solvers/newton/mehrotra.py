@@ -41,6 +41,13 @@ class Inside(NamedTuple):
         return inside
 
     @classmethod
+    def outside(cls, program: KinkedProgram) -> Inside:
+        """Slacks of zero, and slopes at a limit: a point that is no start for a step."""
+        caps = program.kinks.caps
+        zero = np.zeros_like(caps)
+        return cls(zero, zero, zero, caps)
+
+    @classmethod
     def _empty(cls, shape: tuple[int, ...]) -> Inside:
         return cls(*(np.empty(shape) for _ in range(4)))
 

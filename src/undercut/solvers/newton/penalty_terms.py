@@ -88,7 +88,7 @@ class PenaltyTerms(NamedTuple):
 
 
 def _spread(term: float | FloatArray, n_params: int) -> FloatArray:
-    return np.broadcast_to(np.asarray(term, dtype=np.float64), (n_params,))
+    return np.full(n_params, term, dtype=np.float64) if np.ndim(term) == 0 else np.asarray(term, dtype=np.float64)
 
 
 def _finite(bound: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ times B would spoil the slopes.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -71,11 +72,15 @@ class SampleSystem:
         y = self._inverse(self._softness * own - X @ (rest / self._stiffness))
         shift = np.zeros(0)
         if rows.fit_intercept:
-            ones = self._inverse(np.ones(rows.n))
-            shift = np.array([-(residual[-1] + y.sum()) / ones.sum()])
-            y += shift * ones
+            shift = np.array([-(residual[-1] + y.sum()) / self._ones.sum()])
+            y += shift * self._ones
         w = -(rest + y @ X) / self._stiffness
         return np.append(w, shift), np.concatenate([self._softness * (y - own), *(sign * w for sign in rows.signs)])
+
+    @cached_property
+    def _ones(self) -> FloatArray:
+        """The solution for a right-hand side of ones."""
+        return self._inverse(np.ones(self.rows.n))
 
     def _inverse(self, b: FloatArray) -> FloatArray:
         return self._factor.solve(b, lambda y: self._softness * y + self.X @ ((y @ self.X) / self._stiffness))

@@ -21,6 +21,7 @@ from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
 from undercut.solvers.bounds import ROUNDING, cut_size
 from undercut.solvers.bundle.bundle import Bundle, Model, PlaneModel
+from undercut.solvers.bundle.plane_rows import PlaneRows
 from undercut.types import FloatArray
 
 
@@ -43,9 +44,11 @@ class Kind(Enum):
 class LocalBundle(PlaneModel):
     """A quadratic bundle whose planes satisfy (14) at the best point."""
 
-    def __init__(self, reg: QuadraticRegularizer, n_params: int, lower_bound: float) -> None:
+    def __init__(
+        self, reg: QuadraticRegularizer, n_params: int, lower_bound: float, rows: PlaneRows | None = None
+    ) -> None:
         self.reg = reg
-        self.bundle = Bundle(reg, n_params, lower_bound)
+        self.bundle = Bundle(reg, n_params, lower_bound, rows)
         self.planes = self.bundle.planes
         self.locality = np.zeros(self.planes.capacity)  # the flat plane lies below R everywhere: it keeps zero
 
@@ -68,6 +71,7 @@ class LocalBundle(PlaneModel):
 
     def absorb(self, trial: Trial, best: Trial) -> Kind:
         """Take in the plane of a trial, and move the best point if the trial is better (Alg. 5)."""
+        trial = self._as_stored(trial)
         distance = self._distance(trial.w, best.w)
         if not math.isfinite(distance):
             raise NonfiniteError("the way from the best point overflows: use a larger lambda")
@@ -88,7 +92,7 @@ class LocalBundle(PlaneModel):
         """
         planes, top = self.planes, self.planes.top
         alpha = self.bundle.master.alpha[:top]
-        a, b, locality = alpha @ planes.A[:top], float(alpha @ planes.b[:top]), float(alpha @ self.locality[:top])
+        a, b, locality = planes.rows.combined(alpha), float(alpha @ planes.b[:top]), float(alpha @ self.locality[:top])
         last = planes.aggregate
         weight = 0.0 if last is None else alpha[last]
         self._set_locality(planes.insert_aggregate(a, b, abs(b)), locality)
@@ -98,6 +102,13 @@ class LocalBundle(PlaneModel):
     def _stand_in(self) -> None:
         """Let the aggregated plane have all the weight: it has the same minimum as the planes it is made of."""
         self.bundle.master.reset(np.arange(self.planes.capacity) == self.planes.aggregate)
+
+    def _as_stored(self, trial: Trial) -> Trial:
+        """The trial with its plane as it is stored, which still touches the risk there."""
+        a = self.planes.rows.rounded(trial.cut.a)
+        if a is trial.cut.a:
+            return trial
+        return trial._replace(cut=Cut(a, trial.cut.value - float(a @ trial.w), trial.cut.value))
 
     def _resolve_conflict(self, trial: Trial, best: Trial, distance: float, room: float) -> Kind:
         """Lower the plane as far as the model still improves at the trial (Alg. 6), or replace it."""
@@ -116,7 +127,7 @@ class LocalBundle(PlaneModel):
         planes = self.planes
         moved = planes.live[planes.live != planes.flat]
         self.locality[moved] += distance
-        room = to.cut.value - planes.A[moved] @ to.w - self.locality[moved]
+        room = to.cut.value - planes.rows.products(to.w, planes.top)[moved] - self.locality[moved]
         self.bundle.lower(moved, np.minimum(planes.b[moved], room))
 
     def _room(self, a: FloatArray, best: Trial, distance: float) -> float:

@@ -24,6 +24,7 @@ from undercut.errors import NonfiniteError, require
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.common import BundleSolver, check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.plane_rows import Precision, plane_rows
 from undercut.solvers.nonconvex.local_bundle import Kind, LocalBundle, Trial
 from undercut.solvers.nonconvex.wolfe import Sample, next_step, search
 from undercut.trace import Certificate, Progress
@@ -31,6 +32,7 @@ from undercut.types import FloatArray
 
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
 LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
+FIRST_TRIALS = 12  # of the first search of "single" on a risk that is not convex
 SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
 FAR = 1e8  # an objective larger by this factor, relative to value and slope at the best point, counts as infinite
 
@@ -65,7 +67,9 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     Without line search every plane is taken at the model's minimizer.  ``"greedy"`` searches between the best point
     and the minimizer, from the last step's length, for one or two evaluations; ``"full"`` also takes the plane at the
     minimizer; ``"single"`` spends one evaluation and learns from its slope how far the next should go, which suits
-    risks that have kinks everywhere.  The planes of all evaluated points are kept.
+    risks that have kinks everywhere.  The planes of all evaluated points are kept.  ``precision="single"`` stores them
+    in half the memory, beside the data of the risk if these are on a device; it is for risks that are not convex, and
+    for relative gaps down to some 1e-5.
 
     >>> import numpy as np
     >>> from undercut import FunctionRisk, L2, minimize
@@ -82,12 +86,14 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     line_search: Literal["greedy", "full", "single"] | None = None
     max_trials: int = 2  # evaluations that a search other than "single" may spend
     master_accuracy: float = 1e-3  # solve each master problem to this fraction of the gap
+    precision: Precision = "double"  # of stored planes
 
     def __post_init__(self) -> None:
         check_bundle_settings(self.max_planes, 0, self.master_accuracy)
         known = self.line_search in (None, "greedy", "full", "single")
         require(known, "`line_search` is None, 'greedy', 'full' or 'single'", self.line_search)
         require(self.max_trials >= 1, "`max_trials` must be at least 1", self.max_trials)
+        require(self.precision in ("double", "single"), "`precision` is 'double' or 'single'", self.precision)
 
     @override
     def certificate(self, risk: Risk) -> Certificate:
@@ -96,7 +102,11 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
         best = _evaluate(risk, reg, w0)
-        bundle: Bundle | LocalBundle = (Bundle if risk.is_convex else LocalBundle)(reg, risk.n_params, risk.lower_bound)
+        bundle: Bundle | LocalBundle
+        if risk.is_convex:  # a bound is only as exact as its planes
+            bundle = Bundle(reg, risk.n_params, risk.lower_bound)
+        else:
+            bundle = LocalBundle(reg, risk.n_params, risk.lower_bound, plane_rows(risk, self.precision))
         bundle.add(best.cut)
         model = bundle.minimize(master_tolerance(self.master_accuracy, best.objective, -math.inf))
         if isinstance(bundle, LocalBundle):
@@ -144,8 +154,9 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
         progress = Progress(
             last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective, model.size),
-            last.n_evaluations + len(move.trials), len(bundle), n_descent=last.n_descent + kinds[Kind.DESCENT],
-            n_null=last.n_null + kinds[Kind.NULL], n_null2=last.n_null2 + kinds[Kind.NULL2],
+            last.n_evaluations + len(move.trials), len(bundle),
+            n_descent=last.n_descent + kinds[Kind.DESCENT], n_null=last.n_null + kinds[Kind.NULL],
+            n_null2=last.n_null2 + kinds[Kind.NULL2],
         )  # fmt: skip
         return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress)
 
@@ -161,11 +172,24 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         if state.n_failed >= MAX_FAILED:
             with suppress(NonfiniteError):
                 return _Move([sample.at(1.0).trial], state.reach, 0)
+        if self.line_search == "single" and state.reach == math.inf and not risk.is_convex:
+            return self._first_search(sample, best)
         if self.line_search == "single":
             at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
             n_failed = 0 if at.value < best.objective else state.n_failed + 1
             return _Move([at.trial], next_step(sample.start, at), n_failed)
         return self._search(sample, state, length)
+
+    def _first_search(self, sample: _Objective, best: Trial) -> _Move:
+        """The trials of a first search, which "single" spends to know the scale of a risk that is not convex.
+
+        Otherwise its first planes would come from far away, and would be lowered around the start until the model is as
+        flat there as at a stationary point.
+        """
+        samples = search(sample, sample.start, 1.0, min(FIRST_TRIALS, self.max_planes))
+        lowest = min(samples, key=lambda at: at.value)
+        n_failed = 0 if lowest.value < best.objective else 1
+        return _Move([at.trial for at in samples], lowest.t, n_failed)
 
     def _search(self, sample: _Objective, state: NonconvexState, length: float) -> _Move:
         """The trials of a line search by Wolfe's conditions."""

@@ -1,0 +1,421 @@
+"""Parts on the workers of dask.distributed: the one home of Dask.
+
+Every part is the result of a task that the scheduler knows, so a worker that dies takes nothing with it: its parts are
+loaded again elsewhere and its questions are asked again.  Parts that were sent from memory are kept by the client
+too, and sent again.  What a question leaves on a worker beside its answer is a cache, and may be missing at the next.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import Client, LocalCluster, get_worker, wait
+from distributed.client import ClosedClientError
+from distributed.scheduler import KilledWorker
+from typing_extensions import override
+
+from undercut.errors import ClusterError, DataError, UndercutError, require
+from undercut.maps.parts import Parts, naming, nbytes, numbered
+
+FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
+SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
+POLL = 5.0  # seconds between looks at the workers while an answer is awaited
+PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
+LOST = ("cancelled", "lost", "pending")  # of a part that was there before
+ATTEMPTS = 4  # a question that was lost with its worker is asked this often
+
+
+@dataclass
+class Traffic:
+    """What has travelled between client and workers: numbers of arguments and answers, each transfer counted once."""
+
+    rounds: int = 0
+    sent: int = 0  # bytes to the workers
+    received: int = 0  # bytes from the workers, sums on the way included
+
+    @property
+    def total(self) -> int:
+        return self.sent + self.received
+
+
+class Cluster:
+    """Workers of dask.distributed: those of a ``Client``, of the scheduler at an address, or new local processes.
+
+    An integer starts that many processes on this machine, which listen on the loopback interface only, as the
+    dashboard does; their script must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security``
+    object with TLS settings.
+    What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
+    """
+
+    def __init__(
+        self, where: Client | str | int, *, security: Any = None, dashboard_address: str = "127.0.0.1:0"
+    ) -> None:
+        self._local: LocalCluster | None = None
+        self._owned = not isinstance(where, Client)
+        self.traffic = Traffic()
+        if isinstance(where, int):
+            self._n_processes = where
+            require(where >= 1, "the number of worker processes must be at least 1", where)
+            self._local = LocalCluster(
+                n_workers=where,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=dashboard_address,
+                security=security,
+            )
+            where = Client(self._local, security=security)
+        self.client = where if isinstance(where, Client) else _connected(where, security)
+        self.address: str = self.client.scheduler.address
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect, and end the processes that were started here."""
+        if self._owned:
+            self.client.close()
+        if self._local is not None:
+            self._local.close()
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.client.nthreads())
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of Dask's dashboard, if there is one."""
+        return self.client.dashboard_link or None
+
+    def workers(self) -> list[str]:
+        """The addresses of the workers; ``ClusterError`` if none appears, or if there is no scheduler."""
+        try:
+            if self.client.status != "running":
+                raise OSError("the connection is closed")
+            if self._local is not None:
+                self._local.scale(self._n_processes)  # Dask gives a process up that is slow to restart
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+            return sorted(self.client.nthreads())
+        except TimeoutError as error:
+            raise ClusterError(
+                f"the cluster at {self.address} has no workers: start some with `dask worker`"
+            ) from error
+        except OSError as error:
+            raise ClusterError(f"the scheduler at {self.address} does not answer: {error}") from error
+
+    def gathered(self, futures: list[Any]) -> list[Any]:
+        """The results of tasks; ``ClusterError`` if there is nobody to run them, ``CancelledError`` if nobody does.
+
+        Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.
+        """
+        idle = 0
+        while _is_pending(futures, POLL):
+            self.workers()
+            idle = 0 if any(self.client.processing().values()) else idle + 1
+            if idle > 1:
+                raise CancelledError
+        results: list[Any] = self.client.gather(futures)
+        return results
+
+    def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
+        """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
+        kept = list(values)
+        return ClusterParts(self, [_Sent(value) for value in kept], names or numbered(len(kept)))
+
+    def load(
+        self, function: Callable[..., Any], sources: Iterable[Any], names: Sequence[str] | None = None
+    ) -> ClusterParts:
+        """``function(source)`` as parts, called on the workers: nothing but the sources passes through the client."""
+        given = list(sources)
+        named = names or [str(source) for source in given]
+        return ClusterParts(self, [_Loaded(function, source) for source in given], named)
+
+    def collected(
+        self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
+    ) -> ClusterParts:
+        """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
+        blocks = list(zip(*map(row_blocks, collections), strict=True))
+        return ClusterParts(self, [_Computed(make, some) for some in blocks], names or numbered(len(blocks)))
+
+
+class ClusterParts(Parts):
+    """Parts on the workers of a cluster; made by ``Cluster``."""
+
+    def __init__(self, cluster: Cluster, sources: Sequence[_Source], names: Sequence[str]) -> None:
+        if not sources:
+            raise DataError("a cluster needs at least one partition; got none")
+        self.cluster, self.names = cluster, list(names)
+        self._sources = list(sources)
+        workers = cluster.workers()
+        self.futures = [
+            source.start(cluster.client, name, workers[k % len(workers)])
+            for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
+        ]
+        self._hands: list[list[int]] = []  # parts that one thread of a worker holds
+        self._asked(_nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
+
+    @override
+    def each(
+        self,
+        function: Callable[..., Any],
+        *shared: Any,
+        items: Sequence[Any] | None = None,
+        which: Sequence[int] | None = None,
+    ) -> list[Any]:
+        wanted = list(range(len(self))) if which is None else list(which)
+        given = [None] * len(wanted) if items is None else [(item,) for item in items]
+        replies = self._answered(function, shared, dict(zip(wanted, given, strict=True)), None)
+        answers = {k: answer for reply in replies for k, answer in reply.answer}
+        return [answers[k] for k in wanted]
+
+    @override
+    def total(
+        self, function: Callable[..., Any], *shared: Any, add: Callable[[Any, Any], Any], items: Any = None
+    ) -> Any:
+        given = dict(enumerate([None] * len(self) if items is None else [(item,) for item in items]))
+        return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
+
+    @override
+    def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
+        given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
+        sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
+        return ClusterParts(self.cluster, sources, self.names)
+
+    def submit(self, k: int, function: Callable[..., Any], *given: Any) -> Any:
+        """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
+        traffic = self.cluster.traffic
+        traffic.sent += nbytes(given)
+        return self.cluster.client.submit(_single, self.futures[k], function, given, pure=False)
+
+    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+        """Replies of parts that were there before: data that cannot be read again are a loss, not a wrong argument."""
+        try:
+            return self._asked(function, shared, given, add)
+        except DataError as error:
+            raise ClusterError(str(error)) from error
+
+    def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+        for _ in range(ATTEMPTS):
+            try:
+                return self._round(function, shared, given, add)
+            except (CancelledError, ClosedClientError, OSError, TimeoutError):
+                self._renew()
+            except KilledWorker as error:
+                raise ClusterError(f"several workers died with the same partition: {error}") from error
+        raise ClusterError(f"a question was lost {ATTEMPTS} times, each time with the worker that it was asked")
+
+    def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+        """One message to the scheduler with all tasks of a question, and one back."""
+        client, traffic = self.cluster.client, self.cluster.traffic
+        hands = [wanted for hand in self._placed() if (wanted := [k for k in hand if k in given])]
+        ask, merge = dask.delayed(_answers, pure=False), dask.delayed(_merged, pure=False)
+        size = nbytes(shared)
+        sent = dask.delayed(_kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
+        replies = [
+            ask([self.futures[k] for k in hand], hand, function, sent, [given[k] for k in hand], add) for hand in hands
+        ]
+        while add is not None and len(replies) > FAN_IN:
+            replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
+        got: list[_Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
+        traffic.rounds += 1
+        traffic.sent += size * len(hands) + nbytes(list(given.values()))
+        traffic.received += sum(reply.nbytes for reply in got)
+        self._place([part for reply in got for part in reply.homes])
+        return got
+
+    def _placed(self) -> list[list[int]]:
+        """The parts by the thread that shall answer for them, as far as their places are known."""
+        return self._hands or [[k] for k in range(len(self))]
+
+    def _place(self, homes: list[tuple[int, str]]) -> None:
+        """Parts on the same worker answer together from now on."""
+        if self._hands and all(len({home for k, home in homes if k in hand}) <= 1 for hand in self._hands):
+            return
+        self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
+
+    def _renew(self) -> None:
+        """Send again what was lost."""
+        client, workers = self.cluster.client, self.cluster.workers()
+        for k, future in enumerate(self.futures):
+            if future.status in LOST:
+                self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
+        self._hands = []
+
+
+@dataclass
+class Held:
+    """A part on its worker."""
+
+    value: Any
+    name: str
+
+    def __sizeof__(self) -> int:
+        """The bytes that moving it to another worker would take: Dask weighs them against waiting."""
+        sizes: list[int] = []
+        try:
+            rest = pickle.dumps(self.value, protocol=5, buffer_callback=lambda block: sizes.append(block.raw().nbytes))
+        except Exception:  # a value that cannot be moved stays where it is
+            return sys.getsizeof(self.value)
+        return len(rest) + sum(sizes)
+
+
+@dataclass
+class _Reply:
+    """The answer of one hand, or of several, with what it takes to send it."""
+
+    answer: Any
+    nbytes: int
+    homes: list[tuple[int, str]]  # where each part was when it answered
+
+
+class _Source:
+    """How a part comes to a worker."""
+
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        raise NotImplementedError
+
+
+@dataclass
+class _Sent(_Source):
+    value: Any
+
+    @override
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        return client.scatter(Held(self.value, name), workers=[worker], hash=False)
+
+
+@dataclass
+class _Loaded(_Source):
+    function: Callable[..., Any]
+    source: Any
+
+    @override
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        given = self.function, (self.source,), name
+        return client.submit(_held, *given, pure=False, workers=[worker], allow_other_workers=True)
+
+
+@dataclass
+class _Computed(_Source):
+    make: Callable[..., Any]
+    blocks: tuple[Any, ...]
+
+    @override
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        task = dask.delayed(_held, pure=False)(self.make, list(self.blocks), name)
+        return client.compute(task, workers=[worker], allow_other_workers=True)
+
+
+@dataclass
+class _Made(_Source):
+    parent: ClusterParts
+    k: int
+    function: Callable[..., Any]
+    shared: tuple[Any, ...]
+
+    @override
+    def start(self, client: Client, name: str, worker: str) -> Any:
+        if self.parent.futures[self.k].status in LOST:
+            source = self.parent._sources[self.k]
+            self.parent.futures[self.k] = source.start(client, name, worker)
+        return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
+
+
+def row_blocks(collection: Any) -> list[Any]:
+    """The delayed blocks of rows of a Dask array or dataframe; an array in several blocks of columns is refused."""
+    blocks = collection.to_delayed()
+    if isinstance(blocks, list):
+        return blocks
+    if blocks.ndim == 2 and blocks.shape[1] != 1:
+        raise DataError(
+            f"every block of a Dask array must have all columns; got {blocks.shape[1]} blocks of columns: "
+            "use X.rechunk({1: -1})"
+        )
+    return list(blocks.reshape(-1))
+
+
+def _connected(address: str, security: Any) -> Client:
+    try:
+        return Client(address, security=security)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"no scheduler answers at {address}: {error}") from error
+
+
+def _is_pending(futures: list[Any], timeout: float) -> bool:
+    """Whether some are still not done after so many seconds."""
+    try:
+        wait(futures, timeout=timeout)
+    except TimeoutError:
+        return True
+    return False
+
+
+def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:
+    """Parts of a worker, dealt to its threads.
+
+    >>> _by_thread({0: "a", 1: "b", 2: "a"}, {"a": 2, "b": 1})
+    [[0], [2], [1]]
+    """
+    there: dict[str, list[int]] = defaultdict(list)
+    for k, home in sorted(homes.items()):
+        there[home].append(k)
+    return [parts[i :: nthreads.get(home, 1)] for home, parts in there.items() for i in range(nthreads.get(home, 1))]
+
+
+def _held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held:
+    return Held(_called(function, given, name), name)
+
+
+def _called(function: Callable[..., Any], given: Sequence[Any], name: str) -> Any:
+    """The answer of a function, whose errors say where they happened."""
+    where = f"{name} on worker {get_worker().address}"
+    with naming(where), np.errstate(over="ignore", invalid="ignore"):
+        try:
+            return function(*given)
+        except (UndercutError, OSError):
+            raise
+        except Exception as error:
+            raise ClusterError(f"{type(error).__name__}: {error}") from error
+
+
+def _made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> Held:
+    return _held(function, (part.value, *shared), part.name)
+
+
+def _single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    return _called(function, (part.value, *given), part.name)
+
+
+def _kept(shared: tuple[Any, ...]) -> tuple[Any, ...]:
+    return shared
+
+
+def _answers(parts: list[Held], numbers: list[int], function: Any, shared: Any, items: list[Any], add: Any) -> _Reply:
+    """What the parts of one hand answer: a list of pairs of number and answer, or their sum."""
+    answers = [_single(part, function, (*shared, *(item or ()))) for part, item in zip(parts, items, strict=True)]
+    homes = [(number, get_worker().address) for number in numbers]
+    if add is None:
+        return _Reply(list(zip(numbers, answers, strict=True)), nbytes(answers), homes)
+    answer = reduce(add, answers)
+    return _Reply(answer, nbytes(answer), homes)
+
+
+def _merged(replies: list[_Reply], add: Callable[[Any, Any], Any]) -> _Reply:
+    answer = reduce(add, (reply.answer for reply in replies))
+    homes = [home for reply in replies for home in reply.homes]
+    return _Reply(answer, sum(reply.nbytes for reply in replies), homes)
+
+
+def _nothing(part: Any) -> None:
+    return None

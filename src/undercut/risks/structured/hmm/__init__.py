@@ -1,0 +1,1 @@
+"""Hidden Markov models of words: likelihood and margin."""
