@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import dask
 import numpy as np
-from distributed import Client, LocalCluster, as_completed, get_client, get_worker, wait
-from distributed.client import ClosedClientError
-from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
-from undercut.errors import ClusterError, DataError, UndercutError, require
+from undercut.errors import CapabilityError, ClusterError, DataError, UndercutError, require
 from undercut.maps.parts import Parts, naming, nbytes, numbered
+
+try:
+    import dask
+    from distributed import Client, LocalCluster, as_completed, get_client, get_worker, wait
+    from distributed.client import ClosedClientError
+    from distributed.scheduler import KilledWorker
+except ImportError as error:
+    raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
@@ -103,7 +107,11 @@ class Cluster:
 
     @property
     def n_workers(self) -> int:
-        return len(self.client.nthreads())
+        """How many workers there are; 0 while the scheduler does not answer."""
+        try:
+            return len(self.client.nthreads()) if self.client.status == "running" else 0
+        except (OSError, TimeoutError):
+            return 0
 
     @property
     def dashboard(self) -> str | None:
@@ -198,6 +206,12 @@ class ClusterParts(Parts):
     ) -> Any:
         given = dict(enumerate([None] * len(self) if items is None else [(item,) for item in items]))
         return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
+
+    @override
+    def remarks(self) -> list[str]:
+        cluster = self.cluster
+        where = [f"dashboard {cluster.dashboard}"] if cluster.dashboard else []
+        return [f"{cluster.n_workers} workers", f"{sized(cluster.traffic.total)} moved", *where]
 
     @override
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
@@ -455,6 +469,19 @@ def _is_pending(futures: list[Any], timeout: float) -> bool:
     except TimeoutError:
         return True
     return False
+
+
+def sized(n_bytes: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> sized(950), sized(1.5e6), sized(2e10)
+    ('950 B', '1.5 MB', '20 GB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
 
 
 def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.contracts import Risk
-from undercut.errors import ClusterError, DataError
+from undercut.errors import DataError
 from undercut.estimators.cluster import blocks
 from undercut.estimators.cluster.blocks import Source
 from undercut.io.text_blocks import byte_ranges
@@ -235,9 +235,7 @@ def running_cluster() -> Cluster:
 
 
 def cluster_class() -> type[Cluster]:
-    """``Cluster``, where Dask is installed."""
-    try:
-        from undercut.maps.cluster import Cluster
-    except ImportError as error:
-        raise ClusterError("a cluster needs dask.distributed: pip install 'undercut[dask]'") from error
+    """``Cluster``, loaded when it is needed; ``CapabilityError`` where Dask is not installed."""
+    from undercut.maps.cluster import Cluster
+
     return Cluster
