@@ -11,14 +11,14 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "dask": ["maps.cluster"],
-    "distributed": ["maps.cluster"],
+    "distributed": ["maps.cluster", "maps.worker"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],
     "matplotlib": ["plotting"],
     "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
-    "torch": ["devices"],
+    "torch": ["devices"],  # others ask it for torch
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
     "onnx": ["estimators.files.onnx_export"],

@@ -47,8 +47,8 @@ from .losses import (
     Squared as Squared,
     SquaredHinge as SquaredHinge,
 )
-from .maps.cluster import (
-    Cluster as Cluster,
+from .maps import (
+    stream_svmlight as stream_svmlight,
 )
 from .regularizers import (
     L1 as L1,

@@ -17,7 +17,7 @@ from undercut._jit import working_set as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -83,13 +83,9 @@ class SparseColumns(CompressedColumns):
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
-        X = design.X
-        self.n_samples = X.shape[0]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
-        rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
-        kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
-        self.parts = (starts, rows, values)
-        self.n_entries = rows.size
+        self.n_samples = design.shape[0]
+        self.parts = compressed(design)
+        self.n_entries = self.parts[1].size
 
     @override
     def scores(self, w: FloatArray) -> FloatArray:
@@ -151,6 +147,15 @@ class WideColumns(DirectColumns):
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
+def compressed(design: SparseDesign) -> Parts:
+    """X by columns."""
+    X = design.X
+    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
+    rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
+    return starts, rows, values
+
+
 def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
     """The columns ``ids``, which ascend; the design itself where these are all of them."""
     X = design.X
@@ -176,7 +181,7 @@ class Trial:
         self.totals = model.sums(model.slopes)
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
-        self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
+        self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z

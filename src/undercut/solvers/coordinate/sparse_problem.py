@@ -51,8 +51,10 @@ class Iterate(NamedTuple):
     w: FloatArray
     scores: FloatArray  # of the samples, the intercept included
     value: float  # of the objective
+    loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
+    ahead: FloatArray | None = None  # slopes that the last model predicted, where they are worth a bound
 
 
 class Point(NamedTuple):
@@ -70,6 +72,7 @@ class Bound(NamedTuple):
 
     value: float
     share: float
+    gradient: FloatArray  # X' slopes
 
 
 class SparseProblem(ABC):
@@ -131,27 +134,43 @@ class SparseProblem(ABC):
             raise NonfiniteError(f"the value of the risk is {at.value}")
         return at
 
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        """The risk at an iterate, at the best intercept; ``intercept`` is about the one in its scores."""
+        return self.point(at.scores - intercept)
+
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def bound(self, point: Point, alive: Array, objective: float) -> Bound:
-        """The best bound of ``share slopes``, and that share."""
+    def predicted(self, model: Model, move: Move) -> FloatArray | None:
+        """Slopes at the minimum of a model, in the domain of the conjugate; ``None`` where a bound costs too much."""
+        return None
+
+    def best_bound(self, point: Point, ahead: FloatArray | None, alive: Array, objective: float) -> Bound:
+        """The better of what the slopes at a point and the predicted ones prove."""
+        return self.bound(point.slopes, point.gradient, alive, objective)
+
+    def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
+        """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""
         l1, l2 = self.penalty
-        squares, weight = self.used(row_sums(point.slopes**2)), self.used(self.weight)
+        squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        steepest = float((largest(np.abs(point.gradient)) + ROUNDING * size * self.norms)[alive].max(initial=0.0))
+        steep = np.abs(gradient if alive.all() else gradient[alive])
+        norms = self.norms if alive.all() else self.norms[alive]
+        steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
             shares |= {1.0, math.sqrt(min(shares))}
 
         def value(share: float) -> float:
-            terms = self.conjugate(point.slopes, share)
-            over = np.maximum(np.abs(share * point.gradient[alive]) - l1, 0.0) if l2 > 0.0 else np.zeros(0)
-            square = 0.5 * float(np.vdot(over, over)) / l2 if l2 > 0.0 else 0.0
+            terms, square = self.conjugate(slopes, share), 0.0
+            if l2 > 0.0:
+                over = np.maximum(share * steep - l1, 0.0)
+                square = 0.5 * float(np.vdot(over, over)) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        return max(Bound(value(share), share) for share in shares)
+        best, share = max((value(share), share) for share in shares)
+        return Bound(best, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
         """The features that no solution uses: the dual point is within ``sqrt(2 L gap)`` of the best."""
@@ -183,6 +202,7 @@ class SparseProblem(ABC):
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move)
+        after = after._replace(ahead=self.predicted(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -216,12 +236,12 @@ class SparseProblem(ABC):
         scores = at.scores + t * move.scores
         with np.errstate(over="ignore", invalid="ignore"):
             value, slopes = self.mean(scores)
-        return Iterate(w, scores, value + self.penalty.value(w), slopes, at.damping)
+        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping)
 
     def iterate(self, w: FloatArray, point: Point, damping: float) -> Iterate:
         """The iterate at a point, with its parameters in the working set."""
         value = point.value + self.penalty.value(w)
-        return Iterate(w, point.scores + point.intercept, value, point.slopes, damping)
+        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping)
 
 
 class PointwiseProblem(SparseProblem):
@@ -232,7 +252,7 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known.values, known.smoothness
+        self._values, self.smoothness = known
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
@@ -255,6 +275,12 @@ class PointwiseProblem(SparseProblem):
         at = self.risk.phi.evaluate(scores)
         slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
         return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+
+    @override
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        if self.risk.fit_intercept:
+            return super().settled(at, intercept)
+        return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:

@@ -21,7 +21,7 @@ from typing import TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Design, Loss, MulticlassLoss, Regularizer, Risk, Solver
+from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, require
 from undercut.losses import Softmax
 from undercut.maps.csr import SparseDesign
@@ -45,7 +45,7 @@ FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
-ADDED = 1000  # violated conditions that are taken up at once, at least
+ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
 SparseRisk: TypeAlias = LinearRisk | MulticlassRisk
@@ -125,7 +125,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         most = float(violation.max(initial=0.0))
         columns = state.columns
         effort = Effort(MAX_NEWTON, MAX_ROUNDS)
-        if columns is None or np.delete(violation, columns.ids).max(initial=0.0) > OUTSIDE * most:
+        if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
             columns = problem.columns(self._working_set(problem, state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
         elif state.damping == 0.0 and columns.ids.size >= np.count_nonzero(state.alive):
@@ -140,11 +140,11 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
 
         # 3. The exact objective, and what the new slopes prove.
         is_fresh = (state.progress.step + 1) % REFRESHED == 0
-        at = problem.point(columns.scores(end.w) if is_fresh else end.scores - point.intercept)
+        at = problem.point(columns.scores(end.w)) if is_fresh else problem.settled(end, point.intercept)
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )
-        return _proved(risk, reg, problem, after)
+        return _proved(risk, reg, problem, after, end.ahead)
 
     @override
     def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -165,9 +165,11 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         return np.sort(candidates)
 
 
-def _has_conjugate(loss: Loss | MulticlassLoss) -> bool:
-    """Whether the loss is smooth, and its conjugate is known."""
-    return isinstance(loss, Softmax) or (isinstance(loss, Loss) and smooth_conjugate(loss) is not None)
+def _outside(violation: FloatArray, ids: Array) -> float:
+    """The largest violation of the features that are not in a working set."""
+    others = violation.copy()
+    others[ids] = 0.0
+    return float(others.max(initial=0.0))
 
 
 def _features(risk: SparseRisk) -> Design:
@@ -178,14 +180,23 @@ def _problem(risk: SparseRisk, reg: Regularizer, norms: FloatArray) -> SparsePro
     return ClassProblem(risk, reg, norms) if isinstance(risk, MulticlassRisk) else PointwiseProblem(risk, reg, norms)
 
 
-def _proved(risk: SparseRisk, reg: Regularizer, problem: SparseProblem, state: WorkingSetState) -> WorkingSetState:
-    """The state with the objective at its w, the bound that the slopes prove, and the features that this excludes."""
+def _proved(
+    risk: SparseRisk,
+    reg: Regularizer,
+    problem: SparseProblem,
+    state: WorkingSetState,
+    ahead: FloatArray | None = None,
+) -> WorkingSetState:
+    """The state with the objective at its w, the bound that slopes prove, and the features that this excludes.
+
+    ``ahead`` : slopes that the last model predicted.
+    """
     w, point, last = state.w, state.point, state.progress
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    proved, share = problem.bound(point, state.alive, objective)
-    lower_bound = tighter(max(last.lower_bound, risk.lower_bound), proved, objective)
-    alive = state.alive & ~problem.screened(w, point.gradient, share, objective - proved)
+    best = problem.best_bound(point, ahead, state.alive, objective)
+    lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
+    alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
     return replace(state, solution=solution, alive=alive, progress=progress)
