@@ -50,9 +50,6 @@ from .losses import (
 from .maps import (
     stream_svmlight as stream_svmlight,
 )
-from .maps.cluster import (
-    Cluster as Cluster,
-)
 from .regularizers import (
     L1 as L1,
     L2 as L2,

@@ -18,7 +18,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from undercut import L2, Hinge, Logistic, Stop, minimize
-from undercut.callbacks import Checkpoint
+from undercut.callbacks import Checkpoint, LiveProgress
 from undercut.errors import ClusterError, DataError
 from undercut.maps.cluster import Cluster, ClusterParts
 from undercut.maps.parts import LocalParts, added
@@ -219,6 +219,14 @@ def test_bad_partitions_are_refused_with_file_and_worker(cluster, files):
         hinge(cluster.load(narrow, files))
     with pytest.raises(DataError, match=r"absent\.npz on worker tcp://127\.0\.0\.1:\d+: .*No such file"):
         cluster.load(read, [files[0], files[0].parent / "absent.npz"])
+
+
+def test_progress_tells_workers_bytes_and_dashboard(cluster, files, caplog):
+    risk = hinge(cluster.load(read, files[:2]))
+    with caplog.at_level("INFO", logger="undercut"), LiveProgress(verbose=2) as live:
+        minimize(risk, REG, stop=Stop(max_steps=1), callbacks=[live])
+    line = caplog.messages[-1]
+    assert re.search(r"step 1 .*  [12] workers  [\d.]+ [kM]?B moved  dashboard http://127\.0\.0\.1:\d+/status$", line)
 
 
 def fails(risk):

@@ -7,8 +7,6 @@ too, and sent again.  What a question leaves on a worker beside its answer is a 
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -17,17 +15,19 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
-from undercut.errors import CapabilityError, ClusterError, DataError, UndercutError, require
-from undercut.maps.parts import Parts, naming, nbytes, numbered
+from undercut.errors import CapabilityError, ClusterError, DataError, require
+from undercut.maps.parts import Parts, nbytes, numbered
 
 try:
     import dask
-    from distributed import Client, LocalCluster, as_completed, get_client, get_worker, wait
+    from distributed import Client, LocalCluster, as_completed, get_client, wait
     from distributed.client import ClosedClientError
     from distributed.scheduler import KilledWorker
+
+    from undercut.maps import worker
+    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, row_blocks
 except ImportError as error:
     raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
@@ -35,7 +35,6 @@ FAN_IN = 4  # answers that are added in one task of the tree, and that the clien
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
 POLL = 5.0  # seconds between looks at the workers while an answer is awaited
 PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
-LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -151,7 +150,7 @@ class Cluster:
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
         kept = list(values)
-        return ClusterParts(self, [_Sent(value) for value in kept], names or numbered(len(kept)))
+        return ClusterParts(self, [Sent(value) for value in kept], names or numbered(len(kept)))
 
     def load(
         self, function: Callable[..., Any], sources: Iterable[Any], names: Sequence[str] | None = None
@@ -159,24 +158,24 @@ class Cluster:
         """``function(source)`` as parts, called on the workers: nothing but the sources passes through the client."""
         given = list(sources)
         named = names or [str(source) for source in given]
-        return ClusterParts(self, [_Loaded(function, source) for source in given], named)
+        return ClusterParts(self, [Loaded(function, source) for source in given], named)
 
     def collected(
         self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
     ) -> ClusterParts:
         """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
         blocks = list(zip(*map(row_blocks, collections), strict=True))
-        return ClusterParts(self, [_Computed(make, some) for some in blocks], names or numbered(len(blocks)))
+        return ClusterParts(self, [Computed(make, some) for some in blocks], names or numbered(len(blocks)))
 
 
 class ClusterParts(Parts):
     """Parts on the workers of a cluster; made by ``Cluster``."""
 
-    def __init__(self, cluster: Cluster, sources: Sequence[_Source], names: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, sources: Sequence[Source], names: Sequence[str]) -> None:
         if not sources:
             raise DataError("a cluster needs at least one partition; got none")
         self.cluster, self.names = cluster, list(names)
-        self._sources = list(sources)
+        self.sources = list(sources)
         workers = cluster.workers()
         self.futures = [
             source.start(cluster.client, name, workers[k % len(workers)])
@@ -184,7 +183,7 @@ class ClusterParts(Parts):
         ]
         self._homes: dict[int, str] = {}  # the worker that has answered for a part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
-        self._asked(_nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
+        self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
     @override
     def each(
@@ -216,19 +215,19 @@ class ClusterParts(Parts):
     @override
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
         given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
-        sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
+        sources = [Made(self, k, function, given[k]) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
     @override
     def only(self, which: Sequence[int]) -> ClusterParts:
         if len(which) == len(self):
             return self
-        sources = [_Made(self, k, _same, ()) for k in which]
+        sources = [Made(self, k, worker.same, ()) for k in which]
         return ClusterParts(self.cluster, sources, [self.names[k] for k in which])
 
     @override
     def crossed(self, function: Callable[[list[Any], int], Any]) -> ClusterParts:
-        sources = [_Crossed(self, k, function) for k in range(len(self))]
+        sources = [Crossed(self, k, function) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
     def submit(self, k: int, function: Callable[..., Any], *given: Any) -> Any:
@@ -236,7 +235,7 @@ class ClusterParts(Parts):
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
         with self._at_home(k):
-            return self.cluster.client.submit(_single, self.futures[k], function, given, pure=False)
+            return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
 
     @property
     @override
@@ -282,14 +281,14 @@ class ClusterParts(Parts):
         self.cluster.traffic.received += nbytes(answer)
         return answer
 
-    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """Replies of parts that were there before: data that cannot be read again are a loss, not a wrong argument."""
         try:
             return self._asked(function, shared, given, add)
         except DataError as error:
             raise ClusterError(str(error)) from error
 
-    def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         for _ in range(ATTEMPTS):
             try:
                 return self._round(function, shared, given, add)
@@ -299,13 +298,13 @@ class ClusterParts(Parts):
                 raise ClusterError(f"several workers died with the same partition: {error}") from error
         raise ClusterError(f"a question was lost {ATTEMPTS} times, each time with the worker that it was asked")
 
-    def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """One message to the scheduler with all tasks of a question, and one back."""
         client, traffic = self.cluster.client, self.cluster.traffic
         hands = [wanted for hand in self._placed() if (wanted := [k for k in hand if k in given])]
-        ask, merge = dask.delayed(_answers, pure=False), dask.delayed(_merged, pure=False)
+        ask, merge = dask.delayed(worker.answers, pure=False), dask.delayed(worker.merged, pure=False)
         size = nbytes(shared)
-        sent = dask.delayed(_kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
+        sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
         replies = []
         for hand in hands:
             with self._at_home(hand[0]):
@@ -313,7 +312,7 @@ class ClusterParts(Parts):
                 replies.append(ask(futures, hand, function, sent, items, add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
-        got: list[_Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
+        got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
         traffic.rounds += 1
         traffic.sent += size * len(hands) + nbytes(list(given.values()))
         traffic.received += sum(reply.nbytes for reply in got)
@@ -343,116 +342,8 @@ class ClusterParts(Parts):
         client, workers = self.cluster.client, self.cluster.workers()
         for k, future in enumerate(self.futures):
             if future.status in LOST:
-                self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
+                self.futures[k] = self.sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
-
-
-@dataclass
-class Held:
-    """A part on its worker."""
-
-    value: Any
-    name: str
-
-    def __sizeof__(self) -> int:
-        """The bytes that moving it to another worker would take: Dask weighs them against waiting."""
-        sizes: list[int] = []
-        try:
-            rest = pickle.dumps(self.value, protocol=5, buffer_callback=lambda block: sizes.append(block.raw().nbytes))
-        except Exception:  # a value that cannot be moved stays where it is
-            return sys.getsizeof(self.value)
-        return len(rest) + sum(sizes)
-
-
-@dataclass
-class _Reply:
-    """The answer of one hand, or of several, with what it takes to send it."""
-
-    answer: Any
-    nbytes: int
-    homes: list[tuple[int, str]]  # where each part was when it answered
-
-
-class _Source:
-    """How a part comes to a worker."""
-
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        raise NotImplementedError
-
-
-@dataclass
-class _Sent(_Source):
-    value: Any
-
-    @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        return client.scatter(Held(self.value, name), workers=[worker], hash=False)
-
-
-@dataclass
-class _Loaded(_Source):
-    function: Callable[..., Any]
-    source: Any
-
-    @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        given = self.function, (self.source,), name
-        return client.submit(_held, *given, pure=False, workers=[worker], allow_other_workers=True)
-
-
-@dataclass
-class _Computed(_Source):
-    make: Callable[..., Any]
-    blocks: tuple[Any, ...]
-
-    @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        task = dask.delayed(_held, pure=False)(self.make, list(self.blocks), name)
-        return client.compute(task, workers=[worker], allow_other_workers=True)
-
-
-@dataclass
-class _Made(_Source):
-    parent: ClusterParts
-    k: int
-    function: Callable[..., Any]
-    shared: tuple[Any, ...]
-
-    @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        if self.parent.futures[self.k].status in LOST:
-            source = self.parent._sources[self.k]
-            self.parent.futures[self.k] = source.start(client, name, worker)
-        return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
-
-
-@dataclass
-class _Crossed(_Source):
-    parent: ClusterParts
-    k: int
-    function: Callable[..., Any]
-
-    @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        parent = self.parent
-        for k, future in enumerate(parent.futures):
-            if future.status in ("cancelled", "lost"):
-                parent.futures[k] = parent._sources[k].start(client, parent.names[k], worker)
-        given = parent.futures, self.k, self.function
-        return client.submit(_crossed, *given, pure=False, workers=[worker], allow_other_workers=True)
-
-
-def row_blocks(collection: Any) -> list[Any]:
-    """The delayed blocks of rows of a Dask array or dataframe; an array in several blocks of columns is refused."""
-    blocks = collection.to_delayed()
-    if isinstance(blocks, list):
-        return blocks
-    if blocks.ndim == 2 and blocks.shape[1] != 1:
-        raise DataError(
-            f"every block of a Dask array must have all columns; got {blocks.shape[1]} blocks of columns: "
-            "use X.rechunk({1: -1})"
-        )
-    return list(blocks.reshape(-1))
 
 
 def _connected(address: str, security: Any) -> Client:
@@ -494,59 +385,3 @@ def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int
     for k, home in sorted(homes.items()):
         there[home].append(k)
     return [parts[i :: nthreads.get(home, 1)] for home, parts in there.items() for i in range(nthreads.get(home, 1))]
-
-
-def _held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held:
-    return Held(_called(function, given, name), name)
-
-
-def _called(function: Callable[..., Any], given: Sequence[Any], name: str) -> Any:
-    """The answer of a function, whose errors say where they happened."""
-    where = f"{name} on worker {get_worker().address}"
-    with naming(where), np.errstate(over="ignore", invalid="ignore"):
-        try:
-            return function(*given)
-        except (UndercutError, OSError):
-            raise
-        except Exception as error:
-            raise ClusterError(f"{type(error).__name__}: {error}") from error
-
-
-def _made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> Held:
-    return _held(function, (part.value, *shared), part.name)
-
-
-def _crossed(parts: list[Held], k: int, function: Callable[..., Any]) -> Held:
-    return _held(function, ([part.value for part in parts], k), parts[k].name)
-
-
-def _single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    return _called(function, (part.value, *given), part.name)
-
-
-def _kept(shared: tuple[Any, ...]) -> tuple[Any, ...]:
-    return shared
-
-
-def _answers(parts: list[Held], numbers: list[int], function: Any, shared: Any, items: list[Any], add: Any) -> _Reply:
-    """What the parts of one hand answer: a list of pairs of number and answer, or their sum."""
-    answers = [_single(part, function, (*shared, *(item or ()))) for part, item in zip(parts, items, strict=True)]
-    homes = [(number, get_worker().address) for number in numbers]
-    if add is None:
-        return _Reply(list(zip(numbers, answers, strict=True)), nbytes(answers), homes)
-    answer = reduce(add, answers)
-    return _Reply(answer, nbytes(answer), homes)
-
-
-def _merged(replies: list[_Reply], add: Callable[[Any, Any], Any]) -> _Reply:
-    answer = reduce(add, (reply.answer for reply in replies))
-    homes = [home for reply in replies for home in reply.homes]
-    return _Reply(answer, sum(reply.nbytes for reply in replies), homes)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _nothing(part: Any) -> None:
-    return None
