@@ -1,4 +1,4 @@
-"""How parts come to the workers of a cluster, and come back if they are lost."""
+"""How parts come to the workers of a cluster, and come back if they are lost; ``client`` is Dask's ``Client``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import dask
-from distributed import Client
 from typing_extensions import override
 
 from undercut.errors import DataError
@@ -19,7 +17,7 @@ LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 class Source:
     """How a part comes to a worker."""
 
-    def start(self, client: Client, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, home: str) -> Any:
         raise NotImplementedError
 
 
@@ -30,7 +28,7 @@ class Sent(Source):
     value: Any
 
     @override
-    def start(self, client: Client, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, home: str) -> Any:
         return client.scatter(worker.Held(self.value, name), workers=[home], hash=False)
 
 
@@ -42,7 +40,7 @@ class Loaded(Source):
     source: Any
 
     @override
-    def start(self, client: Client, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, home: str) -> Any:
         given = self.function, (self.source,), name
         return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
 
@@ -55,9 +53,10 @@ class Computed(Source):
     blocks: tuple[Any, ...]
 
     @override
-    def start(self, client: Client, name: str, home: str) -> Any:
-        task = dask.delayed(worker.held, pure=False)(self.make, list(self.blocks), name)
-        return client.compute(task, workers=[home], allow_other_workers=True)
+    def start(self, client: Any, name: str, home: str) -> Any:
+        blocks = client.compute(list(self.blocks), workers=[home], allow_other_workers=True)
+        given = self.make, blocks, name
+        return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
 
 
 @dataclass
@@ -70,7 +69,7 @@ class Made(Source):
     shared: tuple[Any, ...]
 
     @override
-    def start(self, client: Client, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, home: str) -> Any:
         part = _alive(self.parent, self.k, client, home)
         return client.submit(worker.made, part, self.function, self.shared, pure=False)
 
@@ -84,13 +83,13 @@ class Crossed(Source):
     function: Callable[..., Any]
 
     @override
-    def start(self, client: Client, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, home: str) -> Any:
         parts = [_alive(self.parent, k, client, home) for k in range(len(self.parent))]
         given = parts, self.k, self.function
         return client.submit(worker.crossed, *given, pure=False, workers=[home], allow_other_workers=True)
 
 
-def _alive(parent: Any, k: int, client: Client, home: str) -> Any:
+def _alive(parent: Any, k: int, client: Any, home: str) -> Any:
     """A part that another is made of, started again if it is lost."""
     if parent.futures[k].status in LOST:
         parent.futures[k] = parent.sources[k].start(client, parent.names[k], home)
