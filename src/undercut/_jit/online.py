@@ -211,13 +211,13 @@ def near_squared(r, epsilon, lam):
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def largest_row(dense, indptr, columns, values, constant, weight):
     """``max_i weight_i |x_i|``."""
-    largest = 0.0
-    for i in range(weight.size):
-        start = i * columns.size if dense else indptr[i]
-        stop = start + columns.size if dense else indptr[i + 1]
+    largest, width = 0.0, np.uint64(columns.size)
+    for i in range(np.uint64(weight.size)):  # unsigned indices need no wrap-around test
+        start, stop, _ = row(dense, indptr, width, i)
         size2 = constant * constant
         for k in range(start, stop):
-            size2 += np.float64(values[k]) ** 2
+            x = np.float64(values[k])
+            size2 += x * x
         largest = max(largest, weight[i] * math.sqrt(size2))
     return largest
 

@@ -37,6 +37,11 @@ Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse features never seen in training; else they are ignored")]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Leave the rows on disk, in a cache beside FILE, and use at most this, such as 2GB"),
+]
+Cache = Annotated[Path | None, typer.Option(help="With --memory: the folder of that cache")]
 LogFile = Annotated[Path | None, typer.Option(help="Append progress and report to this file")]
 
 
@@ -96,6 +101,8 @@ def predict(
     ] = False,
     folds: Folds = None,
     strict: Strict = False,
+    memory: Memory = None,
+    cache: Cache = None,
     quiet: Quiet = False,
     log_file: LogFile = None,
 ) -> None:
@@ -108,9 +115,11 @@ def predict(
     wanted = "probabilities" if probabilities else "scores" if scores else "labels"
     from undercut.cli.commands.evaluate import write_predictions
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.samples import OnDisk
 
+    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict)
+        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=on_disk)
 
 
 @app.command()
@@ -120,6 +129,8 @@ def evaluate(
     metrics: Annotated[str | None, typer.Option(help="Of rankings, such as ndcg@10,map,err@5")] = None,
     folds: Folds = None,
     strict: Strict = False,
+    memory: Memory = None,
+    cache: Cache = None,
     json: Json = False,
     quiet: Quiet = False,
     log_file: LogFile = None,
@@ -127,9 +138,11 @@ def evaluate(
     """Print how well MODEL predicts the targets of FILE."""
     from undercut.cli.commands.evaluate import print_scores
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.samples import OnDisk
 
+    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics)
+        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics, on_disk=on_disk)
 
 
 @app.command()
@@ -187,6 +200,13 @@ def demo(
         run(plot, as_json=json)
 
 
+def _checked(**typed: Any) -> Given:
+    """Options that another command has too, read and checked by their records."""
+    given = Given.read(typed)
+    given.check()
+    return given
+
+
 def main() -> None:
     """Run the command line; errors that the user can correct are one line on standard error."""
     with warnings.catch_warnings():
@@ -200,7 +220,9 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    typer.echo(f"undercut: error: {in_options(_text(error))}", err=True)
+    from undercut.cli.standard import without_copies
+
+    typer.echo(f"undercut: error: {without_copies(in_options(_text(error)))}", err=True)
     sys.exit(code)
 
 

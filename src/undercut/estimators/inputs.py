@@ -1,12 +1,22 @@
-"""X, y and sample weights as arrays, checked once."""
+"""X, y and sample weights, checked once: arrays, or a design whose rows stay on disk."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.base import is_classifier
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    validate_data,
+)
 
+from undercut.errors import DataError
+from undercut.maps.streamed import CLASS_BYTES, ROW_BYTES, StreamedDesign
 from undercut.types import FloatArray
 
 FLOATS = [np.float64, np.float32]
@@ -15,7 +25,30 @@ FLOATS = [np.float64, np.float32]
 def validated(model: Any, X: Any, **options: Any) -> Any:
     """X, or X and the ``y`` among the options, as arrays; ``reset=True`` in a fit."""
     options = {"reset": False} | options
+    if isinstance(X, StreamedDesign):
+        return _validated_stream(model, X, **options)
     return validate_data(model, X, accept_sparse="csr", dtype=FLOATS, **options)
+
+
+def _validated_stream(
+    model: Any, X: StreamedDesign, *, reset: bool, y: Any = None, y_numeric: bool = False, **_: Any
+) -> Any:
+    """The same for rows on disk, which were checked when they were written there."""
+    if not (model._fits_streams if reset else hasattr(model, "coef_")):
+        raise DataError(
+            f"X must be in memory for {type(model).__name__}; got rows on disk: use load_svmlight, or "
+            "LinearClassifier, LinearRegressor, MultivariateClassifier, NoveltyDetector or Ranker"
+        )
+    _check_feature_names(model, X, reset=reset)
+    _check_n_features(model, X, reset=reset)
+    if reset:
+        n_classes = np.unique(y).size if is_classifier(model) else 1
+        X.check_room(ROW_BYTES + CLASS_BYTES * max(n_classes - 2, 0))
+    if y is None:
+        return X
+    y = _check_y(y, y_numeric=y_numeric, estimator=model)
+    check_consistent_length(X, y)
+    return X, y
 
 
 def checked_weight(sample_weight: Any, X: Any) -> FloatArray:

@@ -7,9 +7,11 @@ from undercut.io.rna import RnaData, load_rna
 from undercut.io.speech import ConnectedData, SpeechData, joined, load_speech
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.io.tables import TableColumns, TableData, load_table
+from undercut.io.text_blocks import ByteRange, byte_ranges
 from undercut.io.trace_file import TraceFile
 
 __all__ = [
+    "ByteRange",
     "ConllData",
     "ConnectedData",
     "OcrWords",
@@ -20,6 +22,7 @@ __all__ = [
     "TableData",
     "TraceFile",
     "as_conll",
+    "byte_ranges",
     "iter_svmlight",
     "joined",
     "load_conll",

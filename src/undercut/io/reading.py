@@ -85,14 +85,23 @@ def _opened(name: str) -> Iterator[io.BufferedReader[Any]]:
 def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, decompressed according to its first bytes or its suffix; ``-`` is standard input."""
     with _opened(name) as file:
-        head, suffix = file.peek(6), os.path.splitext(name)[1].lower()
-        by_magic = (opener for magic, opener in _MAGIC.items() if head.startswith(magic))
-        opener = next(by_magic, None) or _SUFFIX.get(suffix)
+        opener = _decompressor(name, file.peek(6))
         if opener is None:
             yield file
         else:
             with opener(file, "rb") as stream:
                 yield stream
+
+
+def is_compressed(name: str) -> bool:
+    """Whether ``open_decompressed`` decompresses this file."""
+    with open(name, "rb") as file:
+        return _decompressor(name, file.read(6)) is not None
+
+
+def _decompressor(name: str, head: bytes) -> Callable[..., Any] | None:
+    by_magic = (opener for magic, opener in _MAGIC.items() if head.startswith(magic))
+    return next(by_magic, None) or _SUFFIX.get(os.path.splitext(name)[1].lower())
 
 
 @contextmanager

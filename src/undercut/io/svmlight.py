@@ -6,14 +6,13 @@ A malformed line is refused with its file, line, rule and value.
 
 from __future__ import annotations
 
-import io
 import math
 import operator
 import os
 import re
 import sys
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -24,14 +23,12 @@ from scipy.sparse import csr_matrix
 from undercut._jit import svmlight as kernel
 from undercut._jit.svmlight import Rows, Rules
 from undercut.errors import DataError, ParameterError
-from undercut.io.reading import open_decompressed, undamaged
+from undercut.io.text_blocks import ByteRange, lines_before, text_blocks, with_labels
 
 BLOCK_BYTES = 4 << 20  # text read at a time; a block grows if a line is longer
 MAX_INDEX = 2**31 - 1
 MAX_DOUBLE = sys.float_info.max
 _TOKEN = re.compile(rb"[^ \t\r\n#]*")
-_SAMPLE = re.compile(rb"(?m)^(?=[ \t]*[^ \t\r\n#])")  # where a line that holds a sample begins
-_BOM = b"\xef\xbb\xbf"
 
 FilePath = str | os.PathLike[str]
 
@@ -51,6 +48,7 @@ def load_svmlight(
     dtype: DTypeLike = np.float64,
     zero_based: bool | Literal["auto"] = "auto",
     labelled: bool = True,
+    byte_range: tuple[int, int] | None = None,
 ) -> SvmlightData:
     """Read a whole file, plain or compressed by gzip, bzip2 or xz.
 
@@ -58,6 +56,10 @@ def load_svmlight(
     occurs.  `X` has `n_features` columns (default: as many as the indices need) and `dtype` float64 or float32.
     Numbers are rounded as by ``float()``; indices must increase within a line; zeros that are written are stored.
     Where the file is not `labelled`, its lines begin with the features, and `y` is zero.
+
+    With a `byte_range` ``(start, stop)`` of a plain file only the lines are read whose first byte lies in it, possibly
+    none; `byte_ranges` divides a file so that every line is read once.  "auto" is refused there, because ranges could
+    disagree, and without `n_features` each is as wide as its own indices need.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -72,6 +74,8 @@ def load_svmlight(
     """
     if zero_based not in (True, False, "auto"):
         raise ParameterError(f"zero_based must be True, False or 'auto'; got {zero_based!r}")
+    if byte_range is not None:
+        return _load_range(path, ByteRange(*byte_range), n_features, dtype, zero_based, labelled)
     first = 0 if zero_based else 1
     base = 1 if zero_based == "auto" else first  # until index 0 is seen
     with closing(_Reader(path, first, base, n_features, dtype, labelled)) as reader:
@@ -83,6 +87,19 @@ def load_svmlight(
         if n_features is not None and _width(rows, base) > n_features:
             # Only now is the last admitted index known to be too large; reading again names its line.
             return load_svmlight(path, n_features=n_features, dtype=dtype, zero_based=True, labelled=labelled)
+    return _assemble(rows, base, n_features)
+
+
+def _load_range(
+    path: FilePath, part: ByteRange, n_features: int | None, dtype: DTypeLike, zero_based: Any, labelled: bool
+) -> SvmlightData:
+    if zero_based == "auto":
+        raise ParameterError("zero_based must be True or False where a range of a file is read; got 'auto'")
+    base = 0 if zero_based else 1
+    with closing(_Reader(path, base, base, n_features, dtype, labelled, part)) as reader:
+        rows = reader.take(sys.maxsize)
+    if not rows:
+        return SvmlightData(csr_matrix((0, n_features or 0), dtype=dtype), np.empty(0), None)
     return _assemble(rows, base, n_features)
 
 
@@ -126,6 +143,13 @@ def _chunks(reader: _Reader, chunk_rows: int, base: int, n_features: int | None)
             rows = reader.take(chunk_rows)
 
 
+def iter_rows(path: FilePath, *, first: int, dtype: DTypeLike, labelled: bool) -> Iterator[Rows]:
+    """Read a file in pieces of one block of text each, with indices as they are written, ``first`` or larger."""
+    with closing(_Reader(path, first, first, None, dtype, labelled)) as reader:
+        while rows := reader.take_block():
+            yield from rows
+
+
 def _width(rows: list[Rows], base: int) -> int:
     return max((int(piece.indices.max()) + 1 - base for piece in rows if piece.indices.size), default=0)
 
@@ -152,9 +176,17 @@ class _Reader:
     """
 
     def __init__(
-        self, path: FilePath, first: int, base: int, n_features: int | None, dtype: DTypeLike, labelled: bool = True
+        self,
+        path: FilePath,
+        first: int,
+        base: int,
+        n_features: int | None,
+        dtype: DTypeLike,
+        labelled: bool = True,
+        part: ByteRange | None = None,
     ) -> None:
         self.name = os.fsdecode(path)
+        self.part = part
         self.base = base
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float64, np.float32):
@@ -165,7 +197,8 @@ class _Reader:
             if n_features < 1:
                 raise ParameterError(f"n_features must be at least 1; got {n_features}")
             self.limit_width(operator.index(n_features), f"n_features={n_features}")
-        self._blocks = _blocks(self.name) if labelled else _with_labels(_blocks(self.name))
+        blocks = text_blocks(self.name, BLOCK_BYTES, part)
+        self._blocks = blocks if labelled else with_labels(blocks)
         self._block = _Block(bytearray(), 0)
         self._lines_before = 0
         self._has_qid = -1
@@ -187,6 +220,14 @@ class _Reader:
                 pieces.append(piece)
                 n_rows -= piece.y.size
         return pieces
+
+    def take_block(self) -> list[Rows]:
+        """The rows of the next block that holds any; none at the end of the file."""
+        while self._has_text():
+            piece = self._parse(sys.maxsize)
+            if piece.y.size:
+                return [piece]
+        return []
 
     def _has_text(self) -> bool:
         """Whether text is left to parse; moves on to the next block if it has to."""
@@ -228,7 +269,7 @@ class _Reader:
     def _refuse(self, code: int, pos: int) -> NoReturn:
         """Raise the error for the token at `pos`."""
         raw = self._block.raw
-        line = self._lines_before + raw.count(b"\n", 0, pos) + 1
+        line = lines_before(self.name, self.part) + self._lines_before + raw.count(b"\n", 0, pos) + 1
         if code == kernel.BAD_LABEL:
             why = _why_label(_token(raw, pos))
         elif code == kernel.BAD_QID:
@@ -317,39 +358,3 @@ def _why_number(what: str, token: str, max_value: float) -> str:
     if abs(number) > max_value:
         return f"{what} must be at most {max_value:.8g} in magnitude for float32; got {_show(token)}; pass dtype=float"
     return f"{what} must be a number such as 1, -0.5 or 2e-3; got {_show(token)}"
-
-
-def _blocks(name: str) -> Generator[tuple[bytearray, int]]:
-    """Yield ``(raw, end)``: ``raw[:end]`` is whole lines and ends in a newline.  The next block overwrites `raw`."""
-    raw, filled, n_read = bytearray(BLOCK_BYTES), 0, 0
-    with open_decompressed(name) as stream:
-        while n := _fill(stream, memoryview(raw)[filled:], name):
-            if (nul := raw.find(0, filled, filled + n)) >= 0:
-                where = f"byte {n_read + nul - filled} is zero, as in binary and UTF-16 files"
-                raise DataError(f"{name}: must be text, plain or in gzip, bzip2 or xz; {where}")
-            if n_read == 0 and raw.startswith(_BOM):
-                raw[:3] = b"   "
-            n_read += n
-            filled += n
-            if end := raw.rfind(b"\n", filled - n, filled) + 1:
-                yield raw, end
-                filled -= end
-                raw[:filled] = raw[end : end + filled]
-            if filled == len(raw):
-                raw = raw + bytes(filled)
-    if filled:
-        raw[filled] = ord("\n")
-        yield raw, filled + 1
-
-
-def _with_labels(blocks: Generator[tuple[bytearray, int]]) -> Generator[tuple[bytearray, int]]:
-    """The same blocks with the label 0 before every sample."""
-    with closing(blocks):
-        for raw, end in blocks:
-            text = bytearray(_SAMPLE.sub(rb"0 ", raw[:end]))
-            yield text, len(text)
-
-
-def _fill(stream: io.BufferedIOBase, buffer: memoryview, name: str) -> int:
-    with undamaged(name):
-        return stream.readinto(buffer)

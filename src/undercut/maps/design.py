@@ -6,7 +6,7 @@ point array is not copied.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -124,7 +124,9 @@ def as_matrix(X: Any) -> Matrix:
 
 
 def trusted_design(X: Any) -> Matrix:
-    """Wrap rows that were checked before: a 2-d array or CSR matrix of finite float32 or float64."""
+    """Wrap rows that were checked before: a 2-d array or CSR matrix of finite float32 or float64, or a design."""
+    if hasattr(X, PRODUCTS[0]):
+        return cast(Matrix, X)
     if sp.issparse(X):
         return SparseDesign(X)
     return DenseDesign(X) if X.dtype == np.float64 else NarrowDesign(X)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from undercut.contracts import (
     Design,
@@ -29,6 +29,7 @@ from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
+from undercut.maps.streamed import StreamedDesign
 from undercut.regularizers import KernelNorm
 from undercut.risks import (
     ChainRisk,
@@ -36,6 +37,7 @@ from undercut.risks import (
     LikelihoodRisk,
     LinearRisk,
     MulticlassRisk,
+    NetworkChainRisk,
     ScoreRisk,
     ShardedRisk,
     SmoothChainLoss,
@@ -70,6 +72,8 @@ FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
+MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
+INTERIOR_BYTES = 400  # of the vectors of an interior point method, for each sample
 
 
 class Row(NamedTuple):
@@ -83,9 +87,15 @@ class Row(NamedTuple):
 
 TABLE = (
     Row(
+        "a chain with a network",
+        lambda risk, reg: isinstance(risk, NetworkChainRisk) and not risk.is_convex,
+        lambda risk: NonconvexBundle(line_search="single", **plane_settings(risk.n_params)),
+        "one evaluation per step, and its slope tells how far the next one goes",
+    ),
+    Row(
         "the risk is not convex",
         lambda risk, reg: not risk.is_convex,
-        lambda risk: NonconvexBundle(line_search="greedy"),
+        lambda risk: NonconvexBundle(line_search="greedy", **plane_settings(risk.n_params)),
         "the only method whose planes are lowered until they fit; a search finds good points early",
     ),
     Row(
@@ -245,7 +255,7 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
         return SOLVERS[solver]()
     names = ("auto", "deterministic", *SOLVERS)
     require(solver in names, f"`solver` must be {', '.join(map(repr, names))}, or a Solver", solver)
-    chosen = next(row.solver(risk) for row in TABLE if row.holds(risk, reg))
+    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.holds(risk, reg)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen
@@ -254,6 +264,25 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
 def chain_planes(n_params: int) -> int:
     """As many planes as fit into 128 MB, within limits."""
     return min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+
+
+def plane_settings(n_params: int) -> dict[str, Any]:
+    """How planes of a risk that is not convex are stored: from many parameters on in single precision."""
+    if n_params < MANY_PARAMS:
+        return {}
+    return {"precision": "single", "max_planes": min(max(PLANES_BYTES // (4 * n_params), LEAST_PLANES), MOST_PLANES)}
+
+
+def within_memory(solver: AnySolver, risk: Risk) -> AnySolver:
+    """The solver with as many planes as fit beside rows that stay on disk; itself where X is in memory."""
+    X = _features(risk)
+    if not isinstance(X, StreamedDesign):
+        return solver
+    if isinstance(solver, Race | Relay):
+        return replace(solver, candidates=tuple(within_memory(each, risk) for each in solver.candidates))
+    most = max(X.plane_bytes // (3 * 8 * risk.n_params), LEAST_PLANES)  # they are copied when their number doubles
+    planes = getattr(solver, "max_planes", 0)
+    return replace(cast(Any, solver), max_planes=most) if planes is None or planes > most else solver
 
 
 def _accepts(solver: AnySolver, risk: Risk, reg: Regularizer) -> bool:
@@ -277,7 +306,9 @@ def _sorts(risk: Risk) -> bool:
 
 
 def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
-    return _accepts(InteriorPoint(), risk, reg)
+    X = _features(risk)
+    fits = not isinstance(X, StreamedDesign) or X.has_room(INTERIOR_BYTES)
+    return fits and _accepts(InteriorPoint(), risk, reg)
 
 
 def _is_small(risk: Risk) -> bool:
@@ -314,9 +345,11 @@ def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
     return bool(least <= FACTORED and n_samples * n_features * least <= STEP_WORK)
 
 
-def _features(risk: Risk) -> Design:
-    """X itself, which several classes share."""
-    return risk.features if isinstance(risk, MulticlassRisk) else cast(LinearRisk, risk).design
+def _features(risk: Risk) -> Design | None:
+    """X itself, which several classes share; ``None`` where a risk is no function of scores."""
+    if isinstance(risk, MulticlassRisk):
+        return risk.features
+    return risk.design if isinstance(risk, ScoreRisk) else None
 
 
 def _is_large_and_sparse(risk: Risk) -> bool:
@@ -329,7 +362,7 @@ def _is_large_and_sparse(risk: Risk) -> bool:
 
 def _is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    return _is_large_and_sparse(risk) and bool(_features(risk).shape[1] > MANY_FEATURES)
+    return _is_large_and_sparse(risk) and bool(cast(Design, _features(risk)).shape[1] > MANY_FEATURES)
 
 
 def _needs_many_planes(risk: Risk, reg: Regularizer) -> bool:

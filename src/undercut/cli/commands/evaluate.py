@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,43 +11,58 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from undercut.cli.options.given import Given
-from undercut.cli.options.table import ROWS
+from undercut.cli.options.table import ROWS, named
 from undercut.cli.reports.metrics import sample_rows
 from undercut.cli.reports.report import Row, certificate_rows, print_report
 from undercut.cli.standard import STANDARD
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
-from undercut.cli.tasks.samples import read_fitting
+from undercut.cli.tasks.samples import OnDisk, read_fitting
 from undercut.cli.tasks.sequences import fitted_sequences, labelled_lines, sequence_rows
 from undercut.cli.tasks.speech import read_speech, speech_rows, word_lines
 from undercut.errors import DataError
 from undercut.estimators import HmmClassifier, RnaFolder, SequenceLabeler
 from undercut.io import load_model
-from undercut.io.svmlight import SvmlightData
+from undercut.maps.streamed import StreamedDesign
 
 
 def write_predictions(
-    model: Path, file: Path, output: Path | None, *, wanted: str, folds: str | None, strict: bool
+    model: Path,
+    file: Path,
+    output: Path | None,
+    *,
+    wanted: str,
+    folds: str | None,
+    strict: bool,
+    on_disk: OnDisk | None = None,
 ) -> None:
     """One line per row of ``file``, to standard output unless there is an ``output``.
 
     ``wanted`` are "labels", "scores" or "probabilities"; the last two have a header that names the labels.
     """
     fitted = load_model(model)
+    _check_on_disk(fitted, on_disk)
     if isinstance(fitted, SequenceLabeler):
         data = fitted_sequences(fitted, file, folds, labelled=False, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
-        _write(labelled_lines(fitted, data, scores=wanted != "labels"), output)
+        _write([labelled_lines(fitted, data, scores=wanted != "labels")], output)
         return
     if isinstance(fitted, RnaFolder):
-        _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
+        _write([folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels")], output)
         return
     if isinstance(fitted, HmmClassifier):
-        _write(word_lines(fitted, read_speech(file, labelled=False), wanted), output)
+        _write([word_lines(fitted, read_speech(file, labelled=False), wanted)], output)
         return
-    X = _rows(fitted, file, folds, strict=strict, labelled=False).X
-    header, values = _values(fitted, X, wanted, model)
-    lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
-    _write(header + lines, output)
+    X = _rows(fitted, file, folds, strict=strict, labelled=False, on_disk=on_disk).X
+    _write(_lines(fitted, X, wanted, model), output)
+
+
+def _lines(fitted: Any, X: Any, wanted: str, model: Path) -> Iterator[str]:
+    """The header and a line per row, for a block of rows at a time where they are on disk."""
+    blocks = (block for _, block in X.blocks()) if isinstance(X, StreamedDesign) else iter([X])
+    for at, block in enumerate(blocks):
+        header, values = _values(fitted, block, wanted, model)
+        lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
+        yield lines if at else header + lines
 
 
 def _values(fitted: Any, X: Any, wanted: str, model: Path) -> tuple[str, Any]:
@@ -73,17 +89,31 @@ def _header(classes: Any) -> str:
 
 
 def print_scores(
-    model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool, metrics: str | None = None
+    model: Path,
+    file: Path,
+    folds: str | None,
+    *,
+    strict: bool,
+    as_json: bool,
+    metrics: str | None = None,
+    on_disk: OnDisk | None = None,
 ) -> None:
     """How well a model predicts the targets of a file."""
     fitted = load_model(model)
-    rows = score_rows(fitted, file, folds, strict=strict, metrics=metrics)
+    _check_on_disk(fitted, on_disk)
+    rows = score_rows(fitted, file, folds, strict=strict, metrics=metrics, on_disk=on_disk)
     certificate = [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
     print_report([*rows, *certificate], as_json=as_json)
 
 
 def score_rows(
-    fitted: Any, file: Path, folds: str | None = None, *, strict: bool = False, metrics: str | None = None
+    fitted: Any,
+    file: Path,
+    folds: str | None = None,
+    *,
+    strict: bool = False,
+    metrics: str | None = None,
+    on_disk: OnDisk | None = None,
 ) -> list[Row]:
     """The measures of a model on a file; ``metrics`` names those of a ranking."""
     if isinstance(fitted, SequenceLabeler):
@@ -94,20 +124,29 @@ def score_rows(
         return rna_rows(fitted, read_rna(file, labelled=True))
     if isinstance(fitted, HmmClassifier):
         return speech_rows(fitted, read_speech(file, labelled=True))
-    return sample_rows(fitted, _rows(fitted, file, folds, strict=strict, labelled=True), metrics)
+    data = _rows(fitted, file, folds, strict=strict, labelled=True, on_disk=on_disk)
+    return sample_rows(fitted, data, metrics)
 
 
-def _rows(fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool) -> SvmlightData:
+def _check_on_disk(fitted: Any, on_disk: OnDisk | None) -> None:
+    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder | HmmClassifier):
+        raise named("memory").refusal(f"is for {ROWS}, and not for a {type(fitted).__name__}", on_disk.memory)
+
+
+def _rows(
+    fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool, on_disk: OnDisk | None = None
+) -> Any:
     Given.read({"folds": folds}).check_file(ROWS)
     if labelled and isinstance(fitted, Pipeline):
         raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
     if not hasattr(fitted, "n_features_in_"):
         raise DataError("the model is a pipeline that takes no rows of numbers: use it in Python, with load_model")
-    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled)
+    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
 
 
-def _write(lines: str, output: Path | None) -> None:
+def _write(lines: Iterable[str], output: Path | None) -> None:
     if output is None or output == STANDARD:
-        sys.stdout.write(lines)
+        sys.stdout.writelines(lines)
     else:
-        output.write_text(lines, encoding="utf-8")
+        with open(output, "w", encoding="utf-8") as file:
+            file.writelines(lines)

@@ -23,7 +23,7 @@ from undercut.cli.reports.recorders import recorders
 from undercut.cli.reports.report import Row, fit_rows, print_report
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
 from undercut.cli.tasks.rna import read_rna
-from undercut.cli.tasks.samples import read_training, read_weights
+from undercut.cli.tasks.samples import OnDisk, read_training, read_weights
 from undercut.cli.tasks.sequences import read_sequences, templates
 from undercut.cli.tasks.speech import read_speech
 from undercut.errors import ParameterError
@@ -73,7 +73,7 @@ def _stopped_early(fitted: Fitted, given: Given) -> bool:
 def print_fit(model: Any, rows: list[Row], given: Given) -> None:
     """The report of a training, with the measures on ``--test``."""
     if "test" in given:
-        rows = [*rows, Row("test", score_rows(model, given["test"]))]
+        rows = [*rows, Row("test", score_rows(model, given["test"], on_disk=OnDisk.of(given)))]
     as_json = "json" in given
     quiet = "quiet" in given and not as_json
     print_report(rows, as_json=as_json, to_error=given["output"] == STANDARD, quiet=quiet)

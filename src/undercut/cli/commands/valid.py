@@ -18,13 +18,13 @@ from undercut.cli.options.given import Given
 from undercut.cli.options.table import named
 from undercut.cli.reports.metrics import at_score, sample_rows
 from undercut.cli.reports.report import labels
-from undercut.cli.tasks.samples import fitting, read_fitting
+from undercut.cli.tasks.samples import OnDisk, fitting, read_fitting
 from undercut.cli.tasks.sequences import ROWS, chain_risk, read_sequences
 from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, SequenceLabeler
 from undercut.estimators.ranking.ranker import named_risk
 from undercut.io.svmlight import SvmlightData
-from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk
+from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk, NetworkChainRisk
 from undercut.types import Array, FloatArray
 
 ValidationLoss = Callable[[Any, FloatArray], float]
@@ -36,7 +36,7 @@ def early_stopping(model: Any, data: SvmlightData, given: Given) -> list[EarlySt
         return []
     for kind, make in LOSSES.items():
         if isinstance(model, kind):
-            other = read_fitting(model, given["valid"], data.X.shape[1])
+            other = read_fitting(model, given["valid"], data.X.shape[1], on_disk=OnDisk.of(given))
             return [EarlyStopping(make(model, data, other), given["patience"])]
     raise named("valid").refusal(f"is not for {chosen_model(given).label(given['loss'] or '')}", given["valid"])
 
@@ -50,11 +50,11 @@ def sequence_stopping(model: SequenceLabeler, n_features: int | None, given: Giv
         other = replace(other, X=fitting(other.X, n_features, given["valid"]))
 
     @cache
-    def risk_of_other() -> ChainRisk:  # once the fit has found features and labels
+    def risk_of_other() -> ChainRisk | NetworkChainRisk:  # once the fit has found features and labels
         return chain_risk(model, other)
 
     def loss(risk: Any, w: FloatArray) -> float:
-        return float(risk_of_other().value(risk_of_other().design.pack(risk.unpack(w))))
+        return float(risk_of_other().value(risk_of_other().pack(risk.unpack(w))))
 
     return [EarlyStopping(loss, given["patience"])]
 

@@ -18,6 +18,19 @@ def number_or_word(text: str) -> float | str:
     return text
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    """What ``--hidden`` says.
+
+    >>> sizes("400,400")
+    (400, 400)
+    """
+    with suppress(ValueError):
+        found = tuple(int(part) for part in text.split(","))
+        if min(found) > 0:
+            return found
+    raise ParameterError(f"--hidden must be sizes of layers, positive integers such as 400,400; got {text!r}")
+
+
 def names(texts: list[str]) -> list[str]:
     """Names, also separated by commas.
 
@@ -62,6 +75,17 @@ def as_label(text: str) -> int | float | str:
         number = float(text)
         return int(number) if number.is_integer() else number
     return text
+
+
+def memory(text: str) -> int:
+    """What ``--memory`` says, in bytes.
+
+    >>> memory("2GB")
+    2000000000
+    """
+    from undercut.maps.streamed import memory_size  # slow to import
+
+    return memory_size(text)
 
 
 def numbers(text: str) -> list[float]:

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.options.option import Option
-from undercut.cli.options.readers import balance, class_weight, names, number_or_word, numbers, numbers_or_words
+from undercut.cli.options.readers import (
+    balance,
+    class_weight,
+    memory,
+    names,
+    number_or_word,
+    numbers,
+    numbers_or_words,
+    sizes,
+)
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
@@ -29,6 +38,10 @@ OPTIONS = [
            choices=("sequence", "rna", "hmm")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
+    Option("memory", DATA, "Leave the rows on disk and use at most this much memory, such as 2GB; the file is "
+           "converted into a cache once", files=ROWS, reads=memory),
+    Option("cache", DATA, "The folder of that cache", type=Path, usual="that of the file", files=ROWS,
+           needs={"memory": ()}),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
     Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
@@ -84,8 +97,8 @@ OPTIONS = [
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
-    Option("device", KERNEL, "Where the Gram matrix is, or the frames of --task hmm, such as cuda", sets="device",
-           needs={"kernel": (), **SPEECH}),
+    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of --task hmm are, such as cuda",
+           sets="device", needs={"kernel": (), "hidden": (), **SPEECH}),
 
     Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
            "them", type=list[str], usual="window", needs=SEQUENCE, files="CoNLL files"),
@@ -104,6 +117,13 @@ OPTIONS = [
            flags=("--drop-pseudoknots",), sets="drop_pseudoknots", needs=FOLDING),
     Option("pairs", SEQUENCES, "Pairs of feature and label with a weight: all, or seen in the data",
            usual="seen for templates", sets="pairs", needs=SEQUENCE),
+    Option("hidden", SEQUENCES, "Sizes of the hidden layers of a network, such as 400,400", usual="a linear model",
+           sets="hidden", reads=sizes, needs=SEQUENCE),
+    Option("activation", SEQUENCES, "Of hidden units: sigmoid or relu", usual="sigmoid", sets="activation",
+           needs={"hidden": ()}),
+    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]",
+           usual="random layers", sets="pretrain", needs={"hidden": ()}),
+    Option("seed", SEQUENCES, "Of the start of a network", type=int, sets="random_state", needs={"hidden": ()}),
 
     Option("states", SEQUENCES, "Words: states of each hidden Markov model", type=int, usual="5", sets="n_states",
            needs=SPEECH),

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from undercut.cli.options.given import Given
-from undercut.cli.options.table import ROWS
+from undercut.cli.options.table import ROWS, named
 from undercut.cli.standard import note
 from undercut.cli.tasks.tables import as_table, check_no_table, later_table, training_table
 from undercut.display import Display, Part
@@ -23,6 +23,7 @@ from undercut.io import load_model
 from undercut.io.frames import is_table
 from undercut.io.reading import open_decompressed, watch_reading
 from undercut.io.svmlight import SvmlightData, load_svmlight
+from undercut.maps.streamed import StreamedData, StreamedDesign, stream_svmlight
 from undercut.types import FloatArray
 
 MEGABYTE = 1e6
@@ -41,14 +42,30 @@ def reading(path: Path) -> Iterator[None]:
         yield
 
 
-def read_rows(path: Path, *, n_features: int | None = None, labelled: bool = True) -> SvmlightData:
+class OnDisk(NamedTuple):
+    """That rows stay on disk: the bytes of memory to keep to, and the folder of the cache."""
+
+    memory: int
+    cache: Path | None = None
+
+    @classmethod
+    def of(cls, given: Given) -> OnDisk | None:
+        """What ``--memory`` and ``--cache`` say."""
+        return cls(given["memory"], given["cache"]) if "memory" in given else None
+
+
+def read_rows(
+    path: Path, *, n_features: int | None = None, labelled: bool = True, on_disk: OnDisk | None = None
+) -> SvmlightData | StreamedData:
     """The rows of a file; one that need not be ``labelled`` may begin its lines with the features."""
     with reading(path):
         has_labels = labelled or not _begins_with_a_feature(path)
-        return load_svmlight(path, n_features=n_features, labelled=has_labels)
+        if on_disk is None:
+            return load_svmlight(path, n_features=n_features, labelled=has_labels)
+        return stream_svmlight(path, **on_disk._asdict(), n_features=n_features, labelled=has_labels)
 
 
-def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
+def read_training(model: Any, path: Path, given: Given) -> Any:
     """The rows of a file to train a model on, which keeps the columns of a table."""
     path = as_table(path) if "target" in given else path
     if is_table(path):
@@ -57,23 +74,33 @@ def read_training(model: Any, path: Path, given: Given) -> SvmlightData:
     given.check_file(ROWS)
     if "start" in given:
         check_no_table(load_model(given["start"]), path)
-    return read_rows(path, n_features=given["n_features"])
+    return read_rows(path, n_features=given["n_features"], on_disk=OnDisk.of(given))
 
 
-def read_like(model: Any, path: Path, *, strict: bool = False, labelled: bool = True) -> SvmlightData:
+def read_like(
+    model: Any, path: Path, *, strict: bool = False, labelled: bool = True, on_disk: OnDisk | None = None
+) -> Any:
     """The rows of a file for a model that was trained on one of the same kind."""
     path = as_table(path) if hasattr(model, "table_") else path
     if is_table(path):
+        if on_disk is not None:
+            raise named("memory").refusal(f"is for {ROWS}", path)
         return later_table(model, path, strict=strict, labelled=labelled)
     check_no_table(model, path)
-    return read_rows(path, labelled=labelled)
+    return read_rows(path, labelled=labelled, on_disk=on_disk)
 
 
 def read_fitting(
-    model: Any, path: Path, n_features: int, *, strict: bool = False, labelled: bool = True
-) -> SvmlightData:
+    model: Any,
+    path: Path,
+    n_features: int,
+    *,
+    strict: bool = False,
+    labelled: bool = True,
+    on_disk: OnDisk | None = None,
+) -> Any:
     """The rows of a file with the features of a model, or of the data that it is to be fitted to."""
-    data = read_like(model, path, strict=strict, labelled=labelled)
+    data = read_like(model, path, strict=strict, labelled=labelled, on_disk=on_disk)
     return (
         data
         if hasattr(model, "table_") or is_table(path)
@@ -93,16 +120,18 @@ def first_line(path: Path) -> str:
         return next(islice(lines, 1), b"").decode(errors="replace")
 
 
-def as_wide_as(X: sp.csr_matrix, n_features: int) -> sp.csr_matrix:
+def as_wide_as(X: Any, n_features: int) -> Any:
     """The same rows with that many columns."""
+    if isinstance(X, StreamedDesign):
+        return X.resized(n_features)
     if X.shape[1] > n_features:
         return X[:, :n_features]
     return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
-def fitting(X: sp.csr_matrix, n_features: int, path: Path, *, strict: bool = False) -> sp.csr_matrix:
+def fitting(X: Any, n_features: int, path: Path, *, strict: bool = False) -> Any:
     """The rows with the features of a model; a feature that it never saw is left out with a note, or refused."""
-    new = np.unique(X.indices[X.indices >= n_features]).size
+    new = X.unseen(n_features) if isinstance(X, StreamedDesign) else np.unique(X.indices[X.indices >= n_features]).size
     if new == 0:
         return as_wide_as(X, n_features)
     count = f"{new} feature{'s' if new > 1 else ''}"

@@ -96,6 +96,7 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
 
     _losses: ClassVar[dict[str, type[Loss]]] = of_kind(MarginLoss)
     _fitted: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
+    _fits_streams: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         **penalties.CONSTRAINTS,

@@ -66,6 +66,7 @@ class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
     (True, 0.5)
     """
 
+    _fits_streams: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         **penalties.CONSTRAINTS,

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -60,6 +59,7 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
+    _fits_streams: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -106,8 +106,8 @@ class NoveltyDetector(OutlierMixin, LinearModel, CertifiedEstimator):
 
     def _scale(self, X: Any) -> float:
         """What ``-objective = |nearest point of the samples' reduced hull|^2 / (2 lam)`` is to be compared with."""
-        values = X.data if sp.issparse(X) else X
-        return float(np.vdot(values, values)) / (X.shape[0] * 2.0 * self.lam)
+        squares = trusted_design(X).squared_rmatvec(np.ones(X.shape[0])).sum()
+        return float(squares) / (X.shape[0] * 2.0 * self.lam)
 
     @property
     def offset_(self) -> float:

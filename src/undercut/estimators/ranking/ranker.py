@@ -137,6 +137,7 @@ class Ranker(LinearModel, CertifiedEstimator):
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
+    _fits_streams: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "loss": [str, callable],

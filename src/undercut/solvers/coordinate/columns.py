@@ -113,6 +113,13 @@ class Columns(Protocol):
         """
 
 
+def inverted(bend: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix, of zero where it is singular."""
+    if bend.shape == (1, 1):
+        return np.full((1, 1), 1.0 / bend[0, 0] if bend[0, 0] > 0.0 else 0.0)
+    return np.asarray(np.linalg.pinv(bend, hermitian=True), np.float64)
+
+
 def column_norms(design: Design, weight: FloatArray) -> FloatArray:
     """``sqrt(sum_i weight_i x_ij^2)`` for every column."""
     if isinstance(design, SparseDesign):

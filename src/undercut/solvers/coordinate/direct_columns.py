@@ -17,7 +17,7 @@ from undercut._jit import working_set as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -181,7 +181,7 @@ class Trial:
         self.totals = model.sums(model.slopes)
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
-        self._inverse = np.linalg.pinv(self._intercept_bend, hermitian=True)
+        self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z

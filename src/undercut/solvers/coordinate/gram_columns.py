@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel
+from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -38,8 +38,7 @@ class GramColumns(Columns):
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
     ) -> Move:
         H, gradient, totals = self.gram(model), gradient.copy(), model.sums(model.slopes)
-        inverse = np.linalg.pinv(model.intercept_bend, hermitian=True)
-        mixed = np.zeros((totals.size, w.size))
+        inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
         if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
             mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
             H = H - mixed.T @ inverse @ mixed
@@ -172,10 +171,9 @@ def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penal
     matrix = H[np.ix_(support, support)]
     slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
     damped = matrix.copy()
-    damped[np.diag_indices_from(damped)] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
-    try:
-        step = cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), -slopes, check_finite=False)
-    except LinAlgError:
+    damped.flat[:: at.size + 1] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
+    _, step, failed = dposv(damped, -slopes)
+    if failed:
         return
     crossing = at * (at + step) < 0.0
     change = np.where(crossing, -at, step)

@@ -51,6 +51,7 @@ class Iterate(NamedTuple):
     w: FloatArray
     scores: FloatArray  # of the samples, the intercept included
     value: float  # of the objective
+    loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
     last: tuple[Model, Move] | None = None  # the last model, and its minimum
@@ -133,6 +134,10 @@ class SparseProblem(ABC):
             raise NonfiniteError(f"the value of the risk is {at.value}")
         return at
 
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        """The risk at an iterate, at the best intercept; ``intercept`` is about the one in its scores."""
+        return self.point(at.scores - intercept)
+
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
@@ -146,15 +151,18 @@ class SparseProblem(ABC):
         l1, l2 = self.penalty
         squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        steepest = float((largest(np.abs(gradient)) + ROUNDING * size * self.norms)[alive].max(initial=0.0))
+        steep = np.abs(gradient if alive.all() else gradient[alive])
+        norms = self.norms if alive.all() else self.norms[alive]
+        steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
             shares |= {1.0, math.sqrt(min(shares))}
 
         def value(share: float) -> float:
-            terms = self.conjugate(slopes, share)
-            over = np.maximum(np.abs(share * gradient[alive]) - l1, 0.0) if l2 > 0.0 else np.zeros(0)
-            square = 0.5 * float(np.vdot(over, over)) / l2 if l2 > 0.0 else 0.0
+            terms, square = self.conjugate(slopes, share), 0.0
+            if l2 > 0.0:
+                over = np.maximum(share * steep - l1, 0.0)
+                square = 0.5 * float(np.vdot(over, over)) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
         best, share = max((value(share), share) for share in shares)
@@ -224,12 +232,12 @@ class SparseProblem(ABC):
         scores = at.scores + t * move.scores
         with np.errstate(over="ignore", invalid="ignore"):
             value, slopes = self.mean(scores)
-        return Iterate(w, scores, value + self.penalty.value(w), slopes, at.damping)
+        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping)
 
     def iterate(self, w: FloatArray, point: Point, damping: float) -> Iterate:
         """The iterate at a point, with its parameters in the working set."""
         value = point.value + self.penalty.value(w)
-        return Iterate(w, point.scores + point.intercept, value, point.slopes, damping)
+        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping)
 
 
 class PointwiseProblem(SparseProblem):
@@ -263,6 +271,12 @@ class PointwiseProblem(SparseProblem):
         at = self.risk.phi.evaluate(scores)
         slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
         return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+
+    @override
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        if self.risk.fit_intercept:
+            return super().settled(at, intercept)
+        return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:

@@ -21,7 +21,7 @@ from typing import TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Design, Loss, MulticlassLoss, Regularizer, Risk, Solver
+from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, require
 from undercut.losses import Softmax
 from undercut.maps.csr import SparseDesign
@@ -45,7 +45,7 @@ FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
-ADDED = 1000  # violated conditions that are taken up at once, at least
+ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
 SparseRisk: TypeAlias = LinearRisk | MulticlassRisk
@@ -125,7 +125,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         most = float(violation.max(initial=0.0))
         columns = state.columns
         effort = Effort(MAX_NEWTON, MAX_ROUNDS)
-        if columns is None or np.delete(violation, columns.ids).max(initial=0.0) > OUTSIDE * most:
+        if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
             columns = problem.columns(self._working_set(problem, state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
         elif state.damping == 0.0 and columns.ids.size >= np.count_nonzero(state.alive):
@@ -140,7 +140,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
 
         # 3. The exact objective, and what the new slopes prove.
         is_fresh = (state.progress.step + 1) % REFRESHED == 0
-        at = problem.point(columns.scores(end.w) if is_fresh else end.scores - point.intercept)
+        at = problem.point(columns.scores(end.w)) if is_fresh else problem.settled(end, point.intercept)
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )
@@ -165,9 +165,11 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         return np.sort(candidates)
 
 
-def _has_conjugate(loss: Loss | MulticlassLoss) -> bool:
-    """Whether the loss is smooth, and its conjugate is known."""
-    return isinstance(loss, Softmax) or (isinstance(loss, Loss) and smooth_conjugate(loss) is not None)
+def _outside(violation: FloatArray, ids: Array) -> float:
+    """The largest violation of the features that are not in a working set."""
+    others = violation.copy()
+    others[ids] = 0.0
+    return float(others.max(initial=0.0))
 
 
 def _features(risk: SparseRisk) -> Design:
