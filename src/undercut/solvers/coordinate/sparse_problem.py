@@ -54,7 +54,7 @@ class Iterate(NamedTuple):
     loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
-    ahead: FloatArray | None = None  # slopes that the last model predicted, where they are worth a bound
+    last: tuple[Model, Move] | None = None  # the last model, and its minimum
 
 
 class Point(NamedTuple):
@@ -142,12 +142,8 @@ class SparseProblem(ABC):
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def predicted(self, model: Model, move: Move) -> FloatArray | None:
-        """Slopes at the minimum of a model, in the domain of the conjugate; ``None`` where a bound costs too much."""
-        return None
-
-    def best_bound(self, point: Point, ahead: FloatArray | None, alive: Array, objective: float) -> Bound:
-        """The better of what the slopes at a point and the predicted ones prove."""
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
     def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
@@ -202,7 +198,7 @@ class SparseProblem(ABC):
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move)
-        after = after._replace(ahead=self.predicted(model, move))
+        after = after._replace(last=(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)

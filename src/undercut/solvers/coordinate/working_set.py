@@ -30,7 +30,7 @@ from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.columns import Columns, column_norms
+from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
 from undercut.trace import Progress
@@ -144,7 +144,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )
-        return _proved(risk, reg, problem, after, end.ahead)
+        return _proved(risk, reg, problem, after, end.last)
 
     @override
     def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -185,17 +185,17 @@ def _proved(
     reg: Regularizer,
     problem: SparseProblem,
     state: WorkingSetState,
-    ahead: FloatArray | None = None,
+    model: tuple[Model, Move] | None = None,
 ) -> WorkingSetState:
     """The state with the objective at its w, the bound that slopes prove, and the features that this excludes.
 
-    ``ahead`` : slopes that the last model predicted.
+    ``model`` : that of the last Newton step, and its minimum.
     """
     w, point, last = state.w, state.point, state.progress
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    best = problem.best_bound(point, ahead, state.alive, objective)
+    best = problem.best_bound(point, model, state.alive, objective)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
