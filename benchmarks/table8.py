@@ -247,7 +247,9 @@ def table(setting: Setting, lams: Sequence[float], methods: Sequence[str], n_pro
     columns = ["lambda", "method", "evaluations", "paper's", "until the paper's objective", "seconds", "objective"]
     columns += ["paper's", "err", "paper's", "training err", "status"]
     printed = Table(f"Table 8: {setting}", columns)
-    jobs = [Job(name, setting, layers, lam, min(PAPER[lam][0][0], limit)) for lam, name in product(lams, methods)]
+    jobs = [
+        Job(name, setting, layers, lam, min(PAPER[lam][0][0], limit)) for lam, name in product(lams, methods)
+    ]
     outcomes = {}
     for job, outcome in done(jobs, n_processes):
         outcomes[job.method, job.lam] = outcome

@@ -193,3 +193,4 @@ def _affine(h: Any, layer: Layer, shift: Any) -> Any:
 def _outer(slopes: Any, h: Any) -> Any:
     """``slopes' h``, a row per unit of the layer."""
     return np.ascontiguousarray((h.T @ slopes).T) if sp.issparse(h) else slopes.T @ h
+

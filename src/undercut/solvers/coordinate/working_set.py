@@ -175,7 +175,7 @@ def _outside(violation: FloatArray, ids: Array) -> float:
 
 def _is_costly(columns: Columns, state: WorkingSetState) -> bool:
     """Whether a Newton step, which succeeds, costs so much more than a bound that each is worth one."""
-    is_whole = columns.ids.size >= np.count_nonzero(state.alive)
+    is_whole = columns.ids.size >= int(np.count_nonzero(state.alive))
     return is_whole and state.damping == 0.0 and isinstance(columns, GramColumns)
 
 
