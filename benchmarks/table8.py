@@ -7,18 +7,18 @@
     python benchmarks/table8.py --hidden 800,800 --passes 60 --start-end --precision double --plain
 
 6877 handwritten words; folds 0-7 train, 8-9 test; a search trains on folds 0-6 and validates on fold 7, so that no
-choice sees the test folds.  Sigmoid layers from stacked Boltzmann machines, the same for all methods; the risk is a mean
-over words, the penalty is centered at the start, err is the share of wrong letters.  The paper does not tell the sizes
-of its layers.  Expected, beside the paper's NRBMLS at the same number of evaluations:
+choice sees the test folds.  Sigmoid layers from stacked Boltzmann machines, the same for all methods; the risk is a
+mean over words, the penalty is centered at the start, err is the share of wrong letters.  The paper does not tell the
+sizes of its layers.  Expected, beside the paper's NRBMLS at the same number of evaluations:
 
     objective no higher at every lambda; err at most .050 at lambda 2e-4, .045 as the goal; an objective below that of
     both L-BFGS at equal evaluations; an evaluation of 400-400 in less than 20 ms on an H200.
 
 The inputs of all layers are centered at their means at the start (Montavon and Müller 2012), of which the paper says
 nothing; ``--plain`` leaves that away.  NRBMLS is ``NonconvexBundle(line_search="single")`` with planes in single
-precision, once with room for 150 planes and once for 20.  All batch methods get the paper's number of evaluations; a step of ``Lbfgs`` in progress is completed.
-SGD makes as many passes, with the best of three step sizes after two passes.  ``UNDERCUT_DATA`` names the folder that
-holds ``ocr/letter.data.gz``.
+precision, once with room for 150 planes and once for 20.  All batch methods get the paper's number of evaluations; a
+step of ``Lbfgs`` in progress is completed.  SGD makes as many passes, with the best of three step sizes after two
+passes.  ``UNDERCUT_DATA`` names the folder that holds ``ocr/letter.data.gz``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from undercut.contracts import Solver
 from undercut.devices import on_device
 from undercut.io import OcrWords, load_ocr
 from undercut.maps.boltzmann import ContrastiveDivergence
-from undercut.maps.networks import Layer
 from undercut.risks import CRF, NetworkChainRisk
 from undercut.solvers import StochasticGradient
 
@@ -115,18 +114,16 @@ def error(risk: NetworkChainRisk, w: np.ndarray) -> float:
     return float(np.mean(risk.decode(w) != risk.y))
 
 
-def pretrained(setting: Setting) -> list[Layer]:
-    """The hidden layers of the start, as arrays of the main memory."""
+def pretrained(setting: Setting) -> np.ndarray:
+    """The parameters at the start, of layers that are not centered."""
     risk = risk_of(setting, setting.train)
     machines = ContrastiveDivergence(n_passes=setting.passes, step_size=setting.rate)
-    w0 = risk.pretrained_start(machines, np.random.default_rng(setting.seed))
-    return risk.unpack(w0).layers[:-1]
+    return risk.pretrained_start(machines, np.random.default_rng(setting.seed))
 
 
-def problem(setting: Setting, layers: list[Layer], lam: float) -> tuple[NetworkChainRisk, np.ndarray, L2]:
+def problem(setting: Setting, w0: np.ndarray, lam: float) -> tuple[NetworkChainRisk, np.ndarray, L2]:
     """The risk of the training words, the start, and the penalty around it."""
     risk = risk_of(setting, setting.train)
-    w0 = risk.start_from(layers)
     if not setting.plain:
         risk, w0 = risk.centered(w0)
     return risk, w0, L2(lam, center=w0)
@@ -138,8 +135,8 @@ def errors(setting: Setting, risk: NetworkChainRisk, w: np.ndarray) -> tuple[flo
     return error(test, test.pack(risk.unpack(w))), error(risk, w)
 
 
-def run_solver(solver: Callable[[], Solver], stop: Stop, setting: Setting, layers: list[Layer], lam: float) -> Outcome:
-    risk, w0, reg = problem(setting, layers, lam)
+def run_solver(solver: Callable[[], Solver], stop: Stop, setting: Setting, w0: np.ndarray, lam: float) -> Outcome:
+    risk, w0, reg = problem(setting, w0, lam)
     began = time.perf_counter()
     result = minimize(risk, reg, solver(), w0=w0, stop=stop)
     seconds = time.perf_counter() - began
@@ -148,11 +145,11 @@ def run_solver(solver: Callable[[], Solver], stop: Stop, setting: Setting, layer
     return Outcome(result.n_evaluations, seconds, result.objective, *wrong, result.status.name, objectives)
 
 
-def bundle(max_planes: int, setting: Setting, layers: list[Layer], lam: float, budget: int) -> Outcome:
+def bundle(max_planes: int, setting: Setting, w0: np.ndarray, lam: float, budget: int) -> Outcome:
     def solver() -> Solver:
         return NonconvexBundle(line_search="single", max_planes=max_planes, precision="single")
 
-    return run_solver(solver, Stop(gap_rel=1e-4, max_evaluations=budget - 1), setting, layers, lam)
+    return run_solver(solver, Stop(gap_rel=1e-4, max_evaluations=budget - 1), setting, w0, lam)
 
 
 def nrbmls(*given) -> Outcome:
@@ -163,12 +160,12 @@ def nrbmls_20(*given) -> Outcome:
     return bundle(20, *given)
 
 
-def lbfgs(setting: Setting, layers: list[Layer], lam: float, budget: int) -> Outcome:
-    return run_solver(Lbfgs, Stop(max_evaluations=budget - 1), setting, layers, lam)
+def lbfgs(setting: Setting, w0: np.ndarray, lam: float, budget: int) -> Outcome:
+    return run_solver(Lbfgs, Stop(max_evaluations=budget - 1), setting, w0, lam)
 
 
-def scipy_lbfgs(setting: Setting, layers: list[Layer], lam: float, budget: int) -> Outcome:
-    risk, w0, reg = problem(setting, layers, lam)
+def scipy_lbfgs(setting: Setting, w0: np.ndarray, lam: float, budget: int) -> Outcome:
+    risk, w0, reg = problem(setting, w0, lam)
     seen, began = [], time.perf_counter()
 
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -183,10 +180,10 @@ def scipy_lbfgs(setting: Setting, layers: list[Layer], lam: float, budget: int) 
     return Outcome(len(seen), seconds, float(found.fun), *errors(setting, risk, found.x), "", seen)
 
 
-def sgd(setting: Setting, layers: list[Layer], lam: float, budget: int) -> Outcome:
+def sgd(setting: Setting, w0: np.ndarray, lam: float, budget: int) -> Outcome:
     def run(step: float, passes: int) -> Outcome:
         stop = Stop(max_steps=passes)
-        return run_solver(lambda: StochasticGradient(step_size=step, half_life=20.0), stop, setting, layers, lam)
+        return run_solver(lambda: StochasticGradient(step_size=step, half_life=20.0), stop, setting, w0, lam)
 
     step = min(FIRST_STEPS, key=lambda step: run(step, 2).objective)
     found = run(step, budget)
@@ -199,7 +196,7 @@ METHODS = {"NRBMLS": nrbmls, "NRBMLS, 20 planes": nrbmls_20, "Lbfgs": lbfgs, "Sc
 class Job(NamedTuple):
     method: str
     setting: Setting
-    layers: list[Layer]
+    w0: np.ndarray
     lam: float
     budget: int
 
@@ -234,22 +231,20 @@ def one_evaluation(setting: Setting) -> None:
         printed.row("400-400", risk.n_params, precision, setting.device or "processor", milliseconds)
 
 
-def pretraining(setting: Setting) -> list[Layer]:
+def pretraining(setting: Setting) -> np.ndarray:
     began = time.perf_counter()
-    layers = pretrained(setting)
+    w0 = pretrained(setting)
     sizes = "-".join(map(str, setting.hidden))
     print(f"\nPretraining of {sizes}, {setting.passes} passes: {time.perf_counter() - began:.0f} s", flush=True)
-    return layers
+    return w0
 
 
 def table(setting: Setting, lams: Sequence[float], methods: Sequence[str], n_processes: int, limit: int) -> None:
-    layers = pretraining(setting)
+    w0 = pretraining(setting)
     columns = ["lambda", "method", "evaluations", "paper's", "until the paper's objective", "seconds", "objective"]
     columns += ["paper's", "err", "paper's", "training err", "status"]
     printed = Table(f"Table 8: {setting}", columns)
-    jobs = [
-        Job(name, setting, layers, lam, min(PAPER[lam][0][0], limit)) for lam, name in product(lams, methods)
-    ]
+    jobs = [Job(name, setting, w0, lam, min(PAPER[lam][0][0], limit)) for lam, name in product(lams, methods)]
     outcomes = {}
     for job, outcome in done(jobs, n_processes):
         outcomes[job.method, job.lam] = outcome
@@ -283,8 +278,8 @@ def search(setting: Setting, n_processes: int) -> None:
     printed, rows = Table("Validation on fold 7", columns), []
     for hidden, passes in product(SEARCH_HIDDEN, SEARCH_PASSES):
         at = replace(setting, hidden=hidden, passes=passes)
-        layers = pretrained(at)
-        jobs = [Job("NRBMLS", at, layers, lam, SEARCH_EVALUATIONS) for lam in SEARCH_LAMS]
+        w0 = pretrained(at)
+        jobs = [Job("NRBMLS", at, w0, lam, SEARCH_EVALUATIONS) for lam in SEARCH_LAMS]
         for job, outcome in done(jobs, min(n_processes, len(jobs))):
             sizes = "-".join(map(str, hidden))
             row = sizes, passes, job.lam, f"{outcome.seconds:.0f}", f"{outcome.objective:.4f}", f"{outcome.error:.4f}"

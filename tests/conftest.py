@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from undercut.maps.cluster import Cluster
 
 settings.register_profile(
     "undercut",
@@ -24,6 +30,16 @@ def ctrl_c_is_heard() -> None:
     """Shells start jobs in the background with SIGINT ignored, which child processes would inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Two worker processes on the loopback interface; tests that use it share one xdist group, "cluster"."""
+    from undercut.maps.cluster import Cluster  # here: most tests do without Dask
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # workers are killed on purpose
+    with Cluster(2) as cluster:
+        yield cluster
 
 
 @pytest.fixture

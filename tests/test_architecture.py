@@ -18,7 +18,7 @@ HOMES = {  # prefixes of the modules that may import each heavy dependency
     "matplotlib": ["plotting"],
     "rich": ["callbacks", "cli", "display"],
     "typer": ["cli"],
-    "torch": ["devices"],
+    "torch": ["devices"],  # others ask it for torch
     "safetensors": ["io"],
     "polars": ["io.frames", "io.tables"],
     "onnx": ["estimators.files.onnx_export"],

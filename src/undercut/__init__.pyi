@@ -47,6 +47,9 @@ from .losses import (
     Squared as Squared,
     SquaredHinge as SquaredHinge,
 )
+from .maps import (
+    stream_svmlight as stream_svmlight,
+)
 from .regularizers import (
     L1 as L1,
     L2 as L2,

@@ -12,7 +12,15 @@ from sklearn.datasets import load_iris
 
 from undercut import L2, Hinge, LinearClassifier, LinearRisk, Stop, estimators, load_model, minimize, save_model
 from undercut.callbacks import Checkpoint
-from undercut.estimators import CertifiedEstimator, KernelClassifier, Ranker, SequenceLabeler, StructuredEstimator
+from undercut.estimators import (
+    CertifiedEstimator,
+    HmmClassifier,
+    HmmRecognizer,
+    KernelClassifier,
+    Ranker,
+    SequenceLabeler,
+    StructuredEstimator,
+)
 from undercut.estimators.online.online_model import OnlineModel
 from undercut.maps.templates import TemplateFeatures
 
@@ -30,6 +38,10 @@ def fitted(kind):
     X, y = X[:100] + 1.0, y[:100]
     takes = inspect.signature(kind).parameters
     settings = {"lam": 0.1} if "lam" in takes else {"lams": [0.1], "cv": 2} if "lams" in takes else {}
+    if issubclass(kind, HmmClassifier):
+        return kind(**settings).fit(X, y[::10], offsets=np.arange(0, 101, 10))
+    if issubclass(kind, HmmRecognizer):
+        return kind(**settings).fit(X, [[label] for label in y[::10]], offsets=np.arange(0, 101, 10))
     if issubclass(kind, SequenceLabeler):
         return kind(**settings).fit([X[::2], X[1::2]], [y[::2], y[1::2]])
     if issubclass(kind, Ranker):

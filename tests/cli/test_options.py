@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from undercut.cli.models import MODELS, build
-from undercut.cli.options.table import table as options
+from undercut.cli.options import table as options
 from undercut.cli.options.given import Given
 from undercut.cli.options.option import Option
 from undercut.cli.options.signature import train_signature
@@ -25,10 +25,10 @@ def sample(option: Option) -> object:
 
 
 def with_its_needs(option: Option) -> dict[str, object]:
-    """The option and the first of the options that it needs."""
+    """The option, the first of the options that it needs, and what that one needs."""
     typed = {option.name: sample(option)}
     for other, values in list(option.needs.items())[:1]:
-        typed[other] = (*values, sample(named(other)))[0]
+        typed |= with_its_needs(named(other)) | {other: (*values, sample(named(other)))[0]}
     return typed
 
 

@@ -136,7 +136,7 @@ def test_the_first_line_of_a_trace_says_what_was_trained(folder, undercut):
     undercut(*FIT, "-o", "m.uc", "--trace", "run.jsonl")
     first = json.loads((folder / "run.jsonl").read_text().splitlines()[0])
     assert first["data"] == "two.svm"
-    assert first["settings"]["lam"] == 1e-6
+    assert first["settings"]["lambda"] == 1e-6
     assert {"undercut", "risk", "regularizer", "solver", "stop"} <= set(first)
 
 

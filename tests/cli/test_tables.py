@@ -105,7 +105,7 @@ def test_new_categories_and_columns_are_noted_and_refused_by_strict(run, tmp_pat
     cars.with_columns(color=pl.lit("mauve"), size=pl.lit(1)).write_csv(new)
     done = run("predict", model, new)
     assert done.exit_code == 0
-    assert "categories never seen in training, such as 'mauve'" in done.stderr
+    assert "has 1 category never seen in training, such as 'mauve'" in done.stderr
     assert "ignored columns never seen in training: size" in done.stderr
     assert_fails(run("predict", model, new, "--strict"), 1, "never seen in training")
 

@@ -62,6 +62,7 @@ CASES = [
     (NoveltyDetector(0.2), None),
     (SequenceLabeler("m3n", lam=1e-2), SIGNS),
     (SequenceLabeler("crf", lam=1e-2), SIGNS),
+    (SequenceLabeler("crf", lam=1e-2, hidden=(4,), random_state=0), SIGNS),
     (TransductiveClassifier(lam=1e-2), PARTLY),
     (OnlineClassifier(lam=1e-2), SIGNS),
     (OnlineRegressor(lam=1e-2), SCORES),

@@ -16,6 +16,7 @@ from undercut import (
     SequenceLabeler,
 )
 from undercut.errors import ConstantModelWarning
+from undercut.measures import ContingencyMeasure
 from undercut.solvers import Stop
 from undercut.trace import Progress
 
@@ -26,6 +27,10 @@ def noise(n=60, seed=0):
     """Features that say nothing about labels 0 and 1, of which 1 is rare."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, 3)), (np.arange(n) % 10 == 0) * 1
+
+
+def error_rate(tp, fp, fn, tn):
+    return (fp + fn) / (tp + fp + fn + tn)
 
 
 def fitted(model, X, y):
@@ -44,7 +49,7 @@ def fitted(model, X, y):
         (SequenceLabeler(lam=1e6), "smaller lambda"),
         (Ranker("structured_mrr", lam=1.0), 'use loss="ndcg@10", "pairwise" or "map"'),
         (MultivariateClassifier("precision@3", lam=0.1), 'measure="roc_auc" or "average_precision" and take the k'),
-        (MultivariateClassifier("f1", lam=1.0), 'with threshold="cv"'),
+        (MultivariateClassifier(ContingencyMeasure(error_rate), lam=1.0), 'with threshold="cv"'),
     ],
     ids=str,
 )
@@ -90,7 +95,11 @@ def test_a_relative_gap_is_relative_to_what_can_be_gained_over_the_baseline(base
     assert (found and found.name) == status
 
 
-@pytest.mark.parametrize("model", [Ranker("pairwise", lam=1.0), MultivariateClassifier("roc_auc", lam=1.0)], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [Ranker("pairwise", lam=1.0), Ranker("ordinal", lam=1.0), MultivariateClassifier("roc_auc", lam=1.0)],
+    ids=str,
+)
 def test_measures_and_rankings_are_solved_to_a_share_of_their_gain(model):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))

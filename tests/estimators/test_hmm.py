@@ -195,7 +195,7 @@ SPOILED = [X[0], np.where(np.arange(10)[:, None] == 4, np.nan, X[1]), *X[2:]]
         (ROWS, Y, {"offsets": [0, 10, 119]}, "offsets must go from 0 to the number of frames, 120; got 0 to 119"),
         (ROWS, Y, {"offsets": [0, 20, 10, 120]}, "offsets must increase; recording 1 goes from 20 to 10"),
         (ROWS, Y, {"offsets": [0.0, 120.0]}, "offsets must be a list of at least two integers"),
-        (ROWS, Y, {}, "X must be a list of sequences"),
+        (ROWS, Y, {}, "X must be a list of utterances; got one matrix of shape .*: pass its `offsets`"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_with_its_place(samples, y, rest, message):

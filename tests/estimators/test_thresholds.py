@@ -60,8 +60,8 @@ def test_a_bound_with_a_poor_threshold_of_its_own_is_repaired():
     X, y = rare()
     X_new, y_new = rare(seed=1, n=3000)
     own = MultivariateClassifier("roc_auc", lam=1e-2).fit(X, y)
-    tuned = MultivariateClassifier("f1", lam=1.0, threshold="cv").fit(X, y)
-    plain = MultivariateClassifier("f1", lam=1.0).fit(X, y)
+    tuned = MultivariateClassifier("f1", lam=0.3, threshold="cv").fit(X, y)
+    plain = MultivariateClassifier("f1", lam=0.3).fit(X, y)
     best = max(f1_score(y_new, own.decision_function(X_new) > at) for at in np.linspace(-3.0, 3.0, 25))
     assert f1_score(y_new, tuned.predict(X_new)) > f1_score(y_new, plain.predict(X_new))
     assert f1_score(y_new, tuned.predict(X_new)) > 0.9 * best

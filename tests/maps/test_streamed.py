@@ -19,6 +19,7 @@ from sklearn.datasets import dump_svmlight_file
 from undercut import (
     L1,
     L2,
+    Checkpoint,
     KernelClassifier,
     LinearClassifier,
     LinearClassifierCV,
@@ -126,6 +127,15 @@ def test_every_batch_solver_works_as_in_memory(opened, name):
     solver = SOLVERS[name]()
     results = [minimize(risk, L2(0.1), solver, stop=Stop(gap_rel=1e-4, max_steps=200)) for risk in risks]
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-8)
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(opened, tmp_path):
+    risks = [LinearRisk(opened(X).X, LABELS, named("hinge"), None, True) for _ in range(3)]
+    whole = minimize(risks[0], L2(1e-4), stop=Stop(gap_rel=1e-6))
+    minimize(risks[1], L2(1e-4), stop=Stop(gap_rel=1e-6, max_steps=4), callbacks=[Checkpoint(tmp_path / "run")])
+    resumed = minimize(risks[2], L2(1e-4), stop=Stop(gap_rel=1e-6), resume=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    assert resumed.n_steps == whole.n_steps
 
 
 @pytest.mark.parametrize("name", ["dual_coordinate", "pegasos"])
@@ -247,6 +257,18 @@ def test_compressed_files_with_index_zero_and_a_named_folder(tmp_path, suffix, c
     assert len(list(folder.iterdir())) == 1
     with pytest.raises(DataError, match="features must be among the first 2"):
         stream_svmlight(path, memory=ROOM, cache=folder, n_features=2)
+
+
+def test_rows_without_features_are_rows(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1\n-1\n1 2:0.5\n1\n")
+    design = stream_svmlight(path, memory=ROOM).X
+    np.testing.assert_array_equal(design @ np.eye(2), [[0, 0], [0, 0], [0, 0.5], [0, 0]])
+    path.write_text("1\n-1\n")
+    assert stream_svmlight(path, memory=ROOM).X.shape == (2, 0)
+    path.write_text("# nothing\n")
+    with pytest.raises(DataError, match="holds no sample"):
+        stream_svmlight(path, memory=ROOM)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):

@@ -82,14 +82,11 @@ def loss_by_formula(measure, tp, fp, fn, tn):
     return float(measure.fun(tp, fp, fn, tn))
 
 
-def threshold_planes(measure, y):
+def threshold_planes(risk):
     """``(Delta, slopes)`` of every labeling."""
+    y, prices = risk.y, np.where(risk.y > 0, risk.phi.prices.miss, risk.phi.prices.alarm)
     labelings = [np.array(z, dtype=float) for z in product((-1, 1), repeat=y.size)]
-    losses = [loss_by_formula(measure, *table_of(y, z)) for z in labelings]
-    single = [loss for loss, z in zip(losses, labelings, strict=True) if np.sum(z != y) == 1]
-    right = next(loss for loss, z in zip(losses, labelings, strict=True) if (z == y).all())
-    price = max(single) - right or 1.0 / y.size
-    return [(loss, price * (z - y) / 2) for loss, z in zip(losses, labelings, strict=True)]
+    return [(loss_by_formula(risk.measure, *table_of(y, z)), prices * (z - y) / 2) for z in labelings]
 
 
 def top_planes(measure, y):
@@ -147,26 +144,25 @@ def ranking_planes(y):
     return planes
 
 
-def planes_of(measure, y):
+def planes_of(risk):
+    measure, y = risk.measure, risk.y
     if isinstance(measure, PartialRocArea):
         return partial_planes(y, measure.most)
     if isinstance(measure, AveragePrecision):
         return ranking_planes(y)
     if isinstance(measure, RocArea):
         return pair_planes(y)
-    return (
-        top_planes(measure, y) if isinstance(measure, tuple(map(type, TOP.values()))) else threshold_planes(measure, y)
-    )
+    return top_planes(measure, y) if isinstance(measure, tuple(map(type, TOP.values()))) else threshold_planes(risk)
 
 
-def value_by_enumeration(measure, y, scores):
-    return max(loss + slopes @ scores for loss, slopes in planes_of(measure, y))
+def value_by_enumeration(risk, scores):
+    return max(loss + slopes @ scores for loss, slopes in planes_of(risk))
 
 
-def value_at_best_intercept(measure, y, scores):
+def value_at_best_intercept(risk, scores):
     """The lowest point of the highest line, among all places where two lines meet."""
     lines = {}
-    for loss, slopes in planes_of(measure, y):
+    for loss, slopes in planes_of(risk):
         rise = round(float(slopes.sum()), 12)
         lines[rise] = max(lines.get(rise, -np.inf), loss + slopes @ scores)
     meets = [(h - g) / (q - p) for (p, h), (q, g) in combinations(lines.items(), 2)] or [0.0]
@@ -200,9 +196,10 @@ def test_the_risk_is_the_maximum_over_all_labelings(name, sample):
     y, scores = sample
     measure = MEASURES[name]
     assume(is_defined(measure, y))
-    cut = MultivariateRisk(np.eye(y.size), y, measure).cut(scores)
-    assert cut.value == pytest.approx(value_by_enumeration(measure, y, scores), abs=1e-12)
-    assert any(np.allclose(cut.a, slopes, atol=1e-14) for _, slopes in planes_of(measure, y))
+    risk = MultivariateRisk(np.eye(y.size), y, measure)
+    cut = risk.cut(scores)
+    assert cut.value == pytest.approx(value_by_enumeration(risk, scores), abs=1e-12)
+    assert any(np.allclose(cut.a, slopes, atol=1e-14) for _, slopes in planes_of(risk))
 
 
 @pytest.mark.parametrize("name", THRESHOLD)
@@ -214,8 +211,8 @@ def test_the_free_intercept_is_the_best_of_all(name, sample):
     assume(is_defined(measure, y))
     risk = MultivariateRisk(np.eye(y.size), y, measure, fit_intercept=True)
     cut, b = risk.cut(scores), risk.intercept(scores)
-    assert cut.value == pytest.approx(value_at_best_intercept(measure, y, scores), abs=1e-10)
-    assert value_by_enumeration(measure, y, scores + b) == pytest.approx(cut.value, abs=1e-10)
+    assert cut.value == pytest.approx(value_at_best_intercept(risk, scores), abs=1e-10)
+    assert value_by_enumeration(risk, scores + b) == pytest.approx(cut.value, abs=1e-10)
     assert cut.a.sum() == pytest.approx(0.0, abs=1e-14)
 
 
@@ -343,21 +340,63 @@ def test_the_intercept_of_the_roc_area_has_the_least_balanced_error(rng):
     assert reached == pytest.approx(best)
 
 
+# ---------------------------------------------------------------------------------------------------------- prices
+
+
+def noisy(n=400, share=0.1, noise=2.0):
+    """A rare class that overlaps with the rest."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, 3))
+    merit = X[:, 0] + noise * rng.standard_normal(n)
+    return X, np.where(merit > np.quantile(merit, 1.0 - share), 1.0, -1.0)
+
+
+def test_the_prices_of_f1_are_its_marginal_losses_at_the_best_threshold_along_the_class_means():
+    X, y = noisy()
+    scores = X @ (X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0))
+    best = max(metrics.f1_score(y, np.where(scores >= cut, 1, -1)) for cut in scores)
+    miss, alarm = MultivariateRisk(X, y, "f1").phi.prices
+    assert miss == pytest.approx(1.0 / (2 * np.sum(y > 0) - 1))  # the most expensive single mistake
+    assert alarm / miss == pytest.approx(best / (2.0 - best), rel=0.05)
+
+
+def test_prices_are_equal_where_the_classes_are_separable():
+    assert len(set(MultivariateRisk(np.eye(4), np.array([1.0, -1.0, -1.0, -1.0]), "f1").phi.prices)) == 1
+
+
+def test_the_risk_of_the_balanced_error_is_the_mean_hinge_loss_of_the_classes():
+    X, y = noisy()
+    w = np.array([0.7, -0.2, 0.1])
+    losses = np.maximum(0.0, 1.0 - y * (X @ w))
+    expected = 0.5 * (losses[y > 0].mean() + losses[y < 0].mean())
+    assert MultivariateRisk(X, y, "balanced_error").value(w) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["f1", "mcc", "balanced_error"])
+def test_a_rare_class_under_noise_is_learned(name):
+    """With equal prices w = 0 minimizes the bound of F1 here."""
+    X, y = noisy()
+    risk = MultivariateRisk(X, y, name, fit_intercept=True)
+    w = minimize(risk, L2(1e-3), stop=Stop(gap_rel=1e-2)).w
+    constant = min(risk.measure.label_loss(y, np.full(y.size, sign)) for sign in (1.0, -1.0))
+    assert risk.measure.label_loss(y, X @ w + risk.intercept(w)) < constant - 0.05
+
+
 # --------------------------------------------------------------------------------------------------------- optimum
 
 
-def oracle(measure, X, y, lam, fit_intercept):
+def oracle(risk, X, lam):
     """J at Clarabel's minimizer, by enumeration."""
     w, b, bound = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
-    free = fit_intercept and measure.sees_intercept
-    planes = planes_of(measure, y)
+    free = risk.fit_intercept and risk.measure.sees_intercept
+    planes = planes_of(risk)
     A, losses = np.array([slopes for _, slopes in planes]), np.array([loss for loss, _ in planes])
     rows = A @ X @ w + losses + (A.sum(axis=1) * b if free else 0.0) <= bound
     program = cp.Problem(cp.Minimize(0.5 * lam * cp.sum_squares(w) + bound), [rows])
     program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     scores = X @ w.value
     value = value_at_best_intercept if free else value_by_enumeration
-    return 0.5 * lam * float(w.value @ w.value) + value(measure, y, scores)
+    return 0.5 * lam * float(w.value @ w.value) + value(risk, scores)
 
 
 @measures
@@ -365,8 +404,8 @@ def oracle(measure, X, y, lam, fit_intercept):
 @pytest.mark.parametrize("lam", [1e-3, 1e-1, 1e3])
 def test_bounds_bracket_the_optimum_of_a_conic_solver(name, fit_intercept, lam):
     X, y = draw(n=7, d=2, share=0.5)
-    expected = oracle(MEASURES[name], X, y, lam, fit_intercept)
     risk = MultivariateRisk(X, y, MEASURES[name], fit_intercept=fit_intercept)
+    expected = oracle(risk, X, lam)
     result = minimize(risk, L2(lam), stop=Stop(gap_rel=1e-7, gap_abs=1e-9, max_steps=2000))
     assert result.status is Status.CONVERGED
     assert result.lower_bound <= expected + 1e-9

@@ -164,7 +164,8 @@ def test_leaving_out_every_sample_equals_as_many_fits(fit_intercept):
 
 def test_leave_one_out_chooses_by_the_mean_squared_error():
     X, y = load_diabetes(return_X_y=True)
-    own = LinearRegressorCV(cv=LeaveOneOut()).fit(X, y)
+    with pytest.warns(SelectionWarning, match=r"the smallest of the grid, .* set `lams` to smaller ones$"):
+        own = LinearRegressorCV(cv=LeaveOneOut()).fit(X, y)
     mean = (left_out_errors(X, y, own.lams_, fit_intercept=True) ** 2).mean(axis=1)
     assert own.lam_ == own.lams_[mean.argmin()]
     assert own.best_score_ == pytest.approx(-mean.min())
@@ -287,7 +288,7 @@ def test_a_best_lambda_at_the_end_of_the_grid_warns_and_goes_on_where_wanted(lam
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 40))
     y = X[:, 0] + noise * rng.standard_normal(60)
-    with pytest.warns(SelectionWarning, match=f"the {end} of `lams`"):
+    with pytest.warns(SelectionWarning, match=rf"the {end} of the grid, .*, or extend=True$"):
         LinearRegressorCV(lams, cv=3).fit(X, y)
     own = LinearRegressorCV(lams, cv=3, extend=True).fit(X, y)
     assert own.lams_.size > 2
@@ -326,9 +327,21 @@ def test_passes_the_checks_of_scikit_learn(estimator, check):
 def test_a_grid_that_was_found_goes_on_beyond_its_end_where_asked(rng):
     X = rng.standard_normal((80, 3))
     y = X @ [1.0, 2.0, 3.0]  # the weaker the penalty, the better
-    found = LinearRegressorCV(cv=2).fit(X, y)
+    with pytest.warns(SelectionWarning, match=r"the smallest of the grid, .*, or extend=True$"):
+        found = LinearRegressorCV(cv=2).fit(X, y)
     assert found.lam_ == found.lams_[-1]
-    with pytest.warns(SelectionWarning, match="a smaller one may be better"):
+    with pytest.warns(
+        SelectionWarning, match=r"of the grid and of 20 lambdas added to it, .* set `lams` to smaller ones$"
+    ):
         longer = LinearRegressorCV(cv=2, extend=True).fit(X, y)
     assert longer.lam_ < found.lam_
     np.testing.assert_allclose(longer.lams_[: found.lams_.size], found.lams_)
+
+
+def test_the_folds_of_a_ranking_are_solved_to_a_share_of_their_gain():
+    """As the plain estimator is; relative to an objective near 1 alone a gap of 1 % would be most of the gain."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = (0.2 * X[:, 0] + rng.standard_normal(80) > 0.0) * 1
+    own = RankerCV([1.0], cv=2, gap_rel=1e-2).fit(X, y, qid=np.repeat(np.arange(8), 10))
+    assert own.cv_results_["max_gap"].max() < 1e-3

@@ -90,7 +90,7 @@ def test_the_remedy_named_for_newton_is_one():
         minimize(risk, L2(1.0), solver)
 
 
-@every
+@pytest.mark.parametrize("solver", [solver for solver in EVERY if solver.needs_convex])
 def test_a_certificate_needs_a_convex_risk(solver):
     risk, calls = counting(convex=False)
     message = refusal_of(risk, L2(1.0), solver)

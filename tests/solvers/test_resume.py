@@ -28,7 +28,7 @@ from undercut import (
 )
 from undercut.callbacks import Checkpoint, EarlyStopping
 from undercut.losses import CrammerSinger, Softmax
-from undercut.risks import CRF, M3N
+from undercut.risks import CRF, M3N, NetworkChainRisk
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.solvers import SOLVERS, Race
 from undercut.solvers.relay import Relay
@@ -64,6 +64,13 @@ def decoded():
     return StructuredRisk(model, X, Y)
 
 
+def network():
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 5, 10)
+    X, y = rng.random((lengths.sum(), 3)), rng.integers(0, 2, lengths.sum())
+    return NetworkChainRisk(X, y, CRF(), lengths, hidden=(3,))
+
+
 def absolute(w):
     return float(abs(w - 1.0).sum()), np.sign(w - 1.0)
 
@@ -96,6 +103,9 @@ CASES = {
     "nonconvex_bundle crf": lambda: (chains(CRF()), L2(0.01)),
     "classic_bundle": lambda: (linear(Ramp()), L2_SMALL),
     "convex_concave": lambda: (linear(Ramp()), L2_SMALL),
+    "nonconvex_bundle network": lambda: (network(), L2(0.01), {"line_search": "single", "precision": "single"}),
+    "stochastic_gradient": lambda: (network(), L2(0.01), {"batch_size": 3}),
+    "lbfgs network": lambda: (network(), L2(0.01)),
     "subgradient": lambda: (linear(Ramp()), L2_SMALL),
     "dual_coordinate": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L2_SMALL),
     "dual_coordinate elastic": lambda: (linear(Logistic()), ElasticNet(0.01)),

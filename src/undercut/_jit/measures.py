@@ -8,8 +8,8 @@ from undercut._jit.compile import njit
 
 
 @njit(cache=True)
-def worst_fbeta(missed, alarms, negatives, price, beta2):
-    """The (tp, fp) that maximizes ``1 - (1 + beta2) tp / (tp + fp + beta2 P) + price (alarms[fp] - missed[tp])``.
+def worst_fbeta(missed, alarms, negatives, miss, alarm, beta2):
+    """The (tp, fp) that maximizes ``1 - (1 + beta2) tp / (tp + fp + beta2 P) + alarm alarms[fp] - miss missed[tp]``.
 
     For fixed tp the function is concave in fp.  One more false positive raises the first part by a quantity that rises
     and then falls in tp, so the best fp rises and then falls as well: following it costs P + 2 N moves in all.
@@ -19,11 +19,11 @@ def worst_fbeta(missed, alarms, negatives, price, beta2):
     fp = 0
     for tp in range(n_positive + 1):
         base, top = tp + beta2 * n_positive, (1.0 + beta2) * tp
-        while fp < n_negative and top / ((base + fp) * (base + fp + 1)) + price * negatives[fp] > 0.0:
+        while fp < n_negative and top / ((base + fp) * (base + fp + 1)) + alarm * negatives[fp] > 0.0:
             fp += 1
-        while fp > 0 and top / ((base + fp - 1) * (base + fp)) + price * negatives[fp - 1] <= 0.0:
+        while fp > 0 and top / ((base + fp - 1) * (base + fp)) + alarm * negatives[fp - 1] <= 0.0:
             fp -= 1
-        value = 1.0 - top / (base + fp) + price * (alarms[fp] - missed[tp])
+        value = 1.0 - top / (base + fp) + alarm * alarms[fp] - miss * missed[tp]
         if value > best:
             best_tp, best_fp, best = tp, fp, value
     return best_tp, best_fp

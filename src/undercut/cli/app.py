@@ -220,7 +220,9 @@ def main() -> None:
 
 
 def _fail(error: Exception, code: int) -> None:
-    typer.echo(f"undercut: error: {in_options(_text(error))}", err=True)
+    from undercut.cli.standard import without_copies
+
+    typer.echo(f"undercut: error: {without_copies(in_options(_text(error)))}", err=True)
     sys.exit(code)
 
 

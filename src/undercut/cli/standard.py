@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from undercut.display import LOGGER, shown
 
 STANDARD = Path("-")
 INPUT_NAME = "standard input"
+COPY = re.compile(rf"{re.escape(tempfile.gettempdir())}/\w+/{INPUT_NAME}(\.csv|\.parquet)?")
 PRINTED = "printed"  # an attribute of lines that standard output has shown already
 LINE = "%(asctime)s  %(message)s"
 
@@ -32,6 +34,15 @@ def input_file(path: Path) -> Iterator[Path]:
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield copy
+
+
+def without_copies(text: str) -> str:
+    """A message that names standard input in place of the file that holds a copy of it.
+
+    >>> without_copies(f"{tempfile.gettempdir()}/tmpx1/standard input.csv:3: not a number")
+    'standard input:3: not a number'
+    """
+    return COPY.sub(INPUT_NAME, text)
 
 
 @contextmanager
@@ -59,7 +70,7 @@ def write_model(model: Any, path: Path) -> None:
 
 def note(text: str) -> None:
     """One line beside the results, on standard error and in the log."""
-    LOGGER.warning(text)
+    LOGGER.warning(without_copies(text))
 
 
 @contextmanager

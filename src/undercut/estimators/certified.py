@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from undercut.callbacks import LiveProgress
-from undercut.contracts import Loss, Regularizer, Risk, Solver, SortedScores
+from undercut.contracts import Loss, Regularizer, Risk, Solver
 from undercut.errors import ConstantModelWarning, ModelFileError
 from undercut.estimators.files.stored import decode, encode
 from undercut.estimators.sharing import Budget, at_once, effective_n_jobs
@@ -26,8 +26,7 @@ from undercut.estimators.targets import Problem
 from undercut.estimators.tasks import CallbackSupportMixin, begin_task, end_task
 from undercut.interrupts import graceful, raise_for
 from undercut.io.model_file import ModelState
-from undercut.risks.ranking.queries import MeanOverQueries
-from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.risks.baseline import constant_objective, is_bound_of_a_measure
 from undercut.solvers import SOLVERS, Stop, minimize
 from undercut.trace import BOUND_NAMES, Callback, Callbacks, Progress, Result, Status, open_sessions
 from undercut.types import FloatArray
@@ -38,7 +37,6 @@ INPUTS = ("n_features_in_", "feature_names_in_")
 NAMELESS = Problem(np.empty(0), None)  # the only problem of a fit
 P = TypeVar("P")
 T = TypeVar("T")
-ROUNDING = 1e-12  # relative: a risk that near to its lower bound is there
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
 
@@ -279,18 +277,6 @@ def live_progress(title: str, verbose: int, gap_rel: float = 0.0) -> Iterator[li
         return
     with LiveProgress(title, gap_rel=gap_rel, verbose=verbose) as live:
         yield [live]
-
-
-def constant_objective(risk: Risk, reg: Regularizer) -> float:
-    """The objective of a model with equal scores for all samples, w = 0; infinite where no model is better."""
-    zero = np.zeros(risk.n_params)
-    penalty, value = reg.value(zero), risk.value(zero)
-    return penalty + value if value > risk.lower_bound + ROUNDING * abs(value) else np.inf
-
-
-def is_bound_of_a_measure(risk: Risk) -> bool:
-    """Whether the risk is one of a measure of all labels or of rankings: equal scores may be hard to improve on."""
-    return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores | MeanOverQueries)
 
 
 def warn_unless(result: Result, fine: frozenset[Status], title: str) -> None:

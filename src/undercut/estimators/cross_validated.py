@@ -85,7 +85,8 @@ class CrossValidated(CertifiedEstimator):
     rule : "best" or "one_standard_error"
         The lambda with the highest mean score; or the strongest one whose mean is within one standard error of that.
     extend : bool
-        Whether to go on beyond a grid whose best lambda is its end; without it a given grid leads to a warning.
+        Whether to go on beyond a grid whose best lambda is its end, by at most 20 lambdas; without it that leads to a
+        warning.
     max_seconds : limit for each lambda of a fold
     n_jobs : int or None
         Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
@@ -151,8 +152,7 @@ class CrossValidated(CertifiedEstimator):
         lams = self._found_grid(given, search) if grid is None else grid
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
         scores = cross_validate(folds, lams, search)
-        if grid is not None or self.extend:
-            scores = self._beyond_ends(folds, scores, search, given)
+        scores = self._beyond_ends(folds, scores, search, given)
         _warn_unfinished(scores)
         self._report(scores)
         return self._refit(given)
@@ -234,7 +234,8 @@ class CrossValidated(CertifiedEstimator):
             if not weak and scores.lams[0] >= self._first_lambda(given, search):
                 break
             if not self.extend or scores.lams.size >= first + MOST_EXTRA:
-                warn_end(scores.lams, at)
+                offer = "" if self.extend else ", or extend=True"
+                warn_end(scores.lams, at, n_added=scores.lams.size - first, offer=offer)
                 break
             ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
@@ -278,12 +279,13 @@ def _warn_unfinished(scores: Scores) -> None:
         )
 
 
-def warn_end(lams: FloatArray, at: int) -> None:
-    """Warn that the best lambda is the first or the last of its grid."""
+def warn_end(lams: FloatArray, at: int, *, n_added: int = 0, offer: str = "") -> None:
+    """Warn that the best lambda is the first or the last of its grid; ``offer`` is a second remedy."""
     end, other = ("smallest", "smaller") if at > 0 else ("largest", "larger")
+    added = f" and of {n_added} lambdas added to it" if n_added else ""
     warnings.warn(
-        f"the best lambda, {lams[at]:.3g}, is the {end} of `lams`, and a {other} one may be better: extend `lams`, or "
-        "set extend=True",
+        f"the best lambda, {lams[at]:.3g}, is the {end} of the grid{added}, and a {other} one may be better: "
+        f"set `lams` to {other} ones{offer}",
         SelectionWarning,
         stacklevel=frames_inside(),
     )

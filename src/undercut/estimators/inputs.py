@@ -41,12 +41,13 @@ def _validated_stream(
         )
     _check_feature_names(model, X, reset=reset)
     _check_n_features(model, X, reset=reset)
+    if reset:
+        n_classes = np.unique(y).size if is_classifier(model) else 1
+        X.check_room(ROW_BYTES + CLASS_BYTES * max(n_classes - 2, 0))
     if y is None:
         return X
     y = _check_y(y, y_numeric=y_numeric, estimator=model)
     check_consistent_length(X, y)
-    if reset and is_classifier(model):
-        X.check_room(ROW_BYTES + CLASS_BYTES * max(np.unique(y).size - 2, 0))
     return X, y
 
 

@@ -78,7 +78,7 @@ class Mapped:
 
 
 class RowCache:
-    """The rows of a cache; ``key`` tells what they were made of."""
+    """The rows of a cache; ``key`` is a checksum of them."""
 
     def __init__(self, folder: Path) -> None:
         meta = json.loads((folder / META).read_text(encoding="utf-8"))

@@ -53,10 +53,11 @@ def cached_rows(
     cache = home / str(name)
     if not is_complete(cache):
         with _partial(home, source.name) as partial:
-            layout = _Writer(partial, source, dtype, zero_based, labelled).write()
+            writer = _Writer(partial, source, dtype, zero_based, labelled)
+            layout = writer.write()
             if _Name.of(source, (dtype, zero_based, labelled)) != name:
                 raise DataError(f"{source}: must not change while it is read; it did: start again")
-            write_meta(partial, str(name), layout)
+            write_meta(partial, writer.digest.hexdigest(), layout)
             _give_name(partial, cache)
         name.remove_older(home)
         _give_back()
@@ -152,6 +153,7 @@ class _Writer:
         self.n_rows = self.n_stored = 0
         self.least, self.largest = 1, -1  # indices as they are written
         self.has_qid = False
+        self.digest = hashlib.blake2b(digest_size=12)  # of the rows, whatever the file is called
 
     def write(self) -> Layout:
         """Convert the file."""
@@ -187,6 +189,7 @@ class _Writer:
             self._append("qid", rows.qid)
 
     def _append(self, name: str, array: Any) -> None:
+        self.digest.update(array.tobytes())
         with open(self.folder / name, "ab") as file:
             array.tofile(file)
 

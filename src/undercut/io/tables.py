@@ -208,9 +208,11 @@ def _block(series: pl.Series, column: Column, path: FilePath, *, strict: bool = 
     new = np.flatnonzero(known[codes] != values)
     if new.size:
         kinds = np.unique(values[new])
+        kind = "1 category" if kinds.size == 1 else f"{kinds.size} categories"
+        rows = "this row" if new.size == 1 else f"these {new.size} rows"
         _ignored(
-            f"{path}: column {column.name!r} has {kinds.size} categories never seen in training, such as "
-            f"{str(kinds[0])!r}: all indicators of these {new.size} rows are zero",
+            f"{path}: column {column.name!r} has {kind} never seen in training, such as {str(kinds[0])!r}: all "
+            f"indicators of {rows} are zero",
             strict=strict,
         )
     data = (known[codes] == values).astype(np.float64)

@@ -52,7 +52,11 @@ class ChainNetwork(ScoreMap):
         """The same with the network centered at w, and the parameters of that at this point."""
         n = self.network.n_params
         network, point = self.network.centered(w[:n])
-        return ChainNetwork(network, self.chains, start=self.start, end=self.end), np.concatenate([point, w[n:]])
+        return self.with_network(network), np.concatenate([point, w[n:]])
+
+    def with_network(self, network: Network) -> ChainNetwork:
+        """The same with another network of the same shape."""
+        return ChainNetwork(network, self.chains, start=self.start, end=self.end)
 
     def _rest(self, w: FloatArray) -> FloatArray:
         """Transitions, start and end, with zeros for those that are no parameters."""

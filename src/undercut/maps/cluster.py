@@ -18,7 +18,8 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import Client, LocalCluster, get_worker
+from distributed import Client, LocalCluster, get_worker, wait
+from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
@@ -27,6 +28,9 @@ from undercut.maps.parts import Parts, naming, nbytes, numbered
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
+POLL = 5.0  # seconds between looks at the workers while an answer is awaited
+PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
+LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -46,18 +50,20 @@ class Traffic:
 class Cluster:
     """Workers of dask.distributed: those of a ``Client``, of the scheduler at an address, or new local processes.
 
-    An integer starts that many processes on this machine, which listen on the loopback interface only; their script
-    must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security`` object with TLS settings.
+    An integer starts that many processes on this machine, which listen on the loopback interface only, as the
+    dashboard does; their script must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security``
+    object with TLS settings.
     What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
     """
 
     def __init__(
-        self, where: Client | str | int, *, security: Any = None, dashboard_address: str | None = None
+        self, where: Client | str | int, *, security: Any = None, dashboard_address: str = "127.0.0.1:0"
     ) -> None:
         self._local: LocalCluster | None = None
         self._owned = not isinstance(where, Client)
         self.traffic = Traffic()
         if isinstance(where, int):
+            self._n_processes = where
             require(where >= 1, "the number of worker processes must be at least 1", where)
             self._local = LocalCluster(
                 n_workers=where,
@@ -93,16 +99,34 @@ class Cluster:
         return self.client.dashboard_link or None
 
     def workers(self) -> list[str]:
-        """The addresses of the workers; ``ClusterError`` if there are none, or no scheduler."""
+        """The addresses of the workers; ``ClusterError`` if none appears, or if there is no scheduler."""
         try:
             if self.client.status != "running":
                 raise OSError("the connection is closed")
-            workers = sorted(self.client.nthreads())
-        except (OSError, TimeoutError) as error:
+            if self._local is not None:
+                self._local.scale(self._n_processes)  # Dask gives a process up that is slow to restart
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+            return sorted(self.client.nthreads())
+        except TimeoutError as error:
+            raise ClusterError(
+                f"the cluster at {self.address} has no workers: start some with `dask worker`"
+            ) from error
+        except OSError as error:
             raise ClusterError(f"the scheduler at {self.address} does not answer: {error}") from error
-        if not workers:
-            raise ClusterError(f"the cluster at {self.address} has no workers: start some with `dask worker`")
-        return workers
+
+    def gathered(self, futures: list[Any]) -> list[Any]:
+        """The results of tasks; ``ClusterError`` if there is nobody to run them, ``CancelledError`` if nobody does.
+
+        Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.
+        """
+        idle = 0
+        while _is_pending(futures, POLL):
+            self.workers()
+            idle = 0 if any(self.client.processing().values()) else idle + 1
+            if idle > 1:
+                raise CancelledError
+        results: list[Any] = self.client.gather(futures)
+        return results
 
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
@@ -163,8 +187,9 @@ class ClusterParts(Parts):
         return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
 
     @override
-    def made(self, function: Callable[..., Any], *shared: Any) -> ClusterParts:
-        sources = [_Made(self, k, function, shared) for k in range(len(self))]
+    def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
+        given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
+        sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
     def submit(self, k: int, function: Callable[..., Any], *given: Any) -> Any:
@@ -184,7 +209,7 @@ class ClusterParts(Parts):
         for _ in range(ATTEMPTS):
             try:
                 return self._round(function, shared, given, add)
-            except (CancelledError, OSError, TimeoutError):
+            except (CancelledError, ClosedClientError, OSError, TimeoutError):
                 self._renew()
             except KilledWorker as error:
                 raise ClusterError(f"several workers died with the same partition: {error}") from error
@@ -202,7 +227,7 @@ class ClusterParts(Parts):
         ]
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
-        got: list[_Reply] = client.gather(client.compute(replies, optimize_graph=False))
+        got: list[_Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
         traffic.rounds += 1
         traffic.sent += size * len(hands) + nbytes(list(given.values()))
         traffic.received += sum(reply.nbytes for reply in got)
@@ -223,7 +248,7 @@ class ClusterParts(Parts):
         """Send again what was lost."""
         client, workers = self.cluster.client, self.cluster.workers()
         for k, future in enumerate(self.futures):
-            if future.status in ("cancelled", "lost"):
+            if future.status in LOST:
                 self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
 
@@ -301,7 +326,7 @@ class _Made(_Source):
 
     @override
     def start(self, client: Client, name: str, worker: str) -> Any:
-        if self.parent.futures[self.k].status in ("cancelled", "lost"):
+        if self.parent.futures[self.k].status in LOST:
             source = self.parent._sources[self.k]
             self.parent.futures[self.k] = source.start(client, name, worker)
         return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
@@ -325,6 +350,15 @@ def _connected(address: str, security: Any) -> Client:
         return Client(address, security=security)
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"no scheduler answers at {address}: {error}") from error
+
+
+def _is_pending(futures: list[Any], timeout: float) -> bool:
+    """Whether some are still not done after so many seconds."""
+    try:
+        wait(futures, timeout=timeout)
+    except TimeoutError:
+        return True
+    return False
 
 
 def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:

@@ -20,6 +20,7 @@ class Emissions(Protocol):
     """Token by feature, and which pairs of feature and label have a weight."""
 
     n_params: int
+    n_features: int
 
     def fill(self, w: FloatArray, scores: FloatArray) -> None:
         """``scores = X W'``, token by label."""
@@ -42,7 +43,7 @@ class AllPairs(Emissions):
 
     def __init__(self, features: Matrix, n_labels: int) -> None:
         self.features, self.n_labels = features, n_labels
-        self.n_params = n_labels * features.shape[1]
+        self.n_params, self.n_features = n_labels * features.shape[1], features.shape[1]
 
     @override
     def fill(self, w: FloatArray, scores: FloatArray) -> None:
@@ -70,7 +71,7 @@ class SomePairs(Emissions):
 
     def __init__(self, X: Any, n_labels: int, features: Array, labels: Array) -> None:
         self.X, self.n_labels, self.features, self.labels = X, n_labels, features, labels
-        self.n_params = labels.size
+        self.n_params, self.n_features = labels.size, X.shape[1]
         self.starts = np.searchsorted(features, np.arange(X.shape[1] + 1))
         self._lists = (X.indptr, X.indices, X.data, self.starts, labels)
         self._parts = self._equal_parts()

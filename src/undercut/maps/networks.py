@@ -6,8 +6,8 @@ The constants m are zero, or the means of the inputs of a layer at the start of 
 can be changed independently of each other, and first-order methods need about half of the steps (Montavon and Müller
 2012, "Deep Boltzmann machines and the centering trick").  Every such network equals one with m = 0 and other biases.
 
-The arrays are NumPy's, or torch's where X is a tensor: then all that has a row per token stays on its device.  A network
-computes in float32 if X is float32, else in float64.
+The arrays are NumPy's, or torch's where X is a tensor: then all that has a row per token stays on its device.  A
+network computes in float32 if X is float32, else in float64.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ ACTIVATIONS = {
 }
 
 
+LAST_SCALE = 0.01  # of the last layer of a random start: it breaks ties between labels, and scores stay small
+
+
 def checked_sizes(hidden: Any) -> tuple[int, ...]:
     """The sizes of hidden layers; ``ParameterError`` unless they are positive integers.
 
@@ -57,9 +60,10 @@ def checked_sizes(hidden: Any) -> tuple[int, ...]:
     """
     rule = "`hidden` must be the sizes of the hidden layers, positive integers such as (400, 400)"
     require(isinstance(hidden, Sequence) and not isinstance(hidden, str), rule, hidden)
-    for size in hidden:
-        require(isinstance(size, Integral) and not isinstance(size, bool) and size > 0, rule, hidden)
-    return tuple(int(size) for size in hidden)
+    require(all(isinstance(size, Integral) and not isinstance(size, bool) for size in hidden), rule, hidden)
+    sizes = tuple(int(size) for size in hidden)
+    require(min(sizes, default=1) > 0, rule, hidden)
+    return sizes
 
 
 class Network(ScoreMap):
@@ -114,10 +118,12 @@ class Network(ScoreMap):
         return np.concatenate([to_host(part).reshape(-1) for part in parts])
 
     def random_start(self, rng: np.random.Generator) -> FloatArray:
-        """Hidden layers of normal weights of variance ``gain^2 / inputs``; the last layer and the biases are zero."""
+        """Normal weights of variance ``gain^2 / inputs`` in hidden layers, small ones in the last, and no biases."""
         w, gain = np.zeros(self.n_params), ACTIVATIONS[self.activation].gain
-        for W, _ in self.unpack(w)[:-1]:
+        *hidden, last = self.unpack(w)
+        for W, _ in hidden:
             W[:] = gain / W.shape[1] ** 0.5 * rng.standard_normal(W.shape)
+        last.W[:] = LAST_SCALE * rng.standard_normal(last.W.shape)
         return w
 
     def plain(self, w: FloatArray) -> list[Layer]:
@@ -126,23 +132,26 @@ class Network(ScoreMap):
         return [Layer(W.copy(), (0.0 if b is None else b) - W @ mean) for (W, b), mean in layers]
 
     def from_plain(self, layers: Sequence[Layer]) -> FloatArray:
-        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none."""
-        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(layers, self.means, strict=True)]
+        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none.
+
+        Layers may be tensors.
+        """
+        here = [Layer(to_host(W), to_host(b)) for W, b in layers]
+        shifted = [Layer(W, b + W @ mean) for (W, b), mean in zip(here, self.means, strict=True)]
         if not self.bias:
             shifted[-1] = Layer(shifted[-1].W, None)
         return self.pack(shifted)
+
+    def centered_by(self, means: Sequence[FloatArray]) -> Network:
+        """The network with other constants m."""
+        return Network(self.X, self.hidden, self.n_labels, activation=self.activation, bias=self.bias, means=means)
 
     def centered(self, w: FloatArray) -> tuple[Network, FloatArray]:
         """The network whose layers are centered at the means of their inputs at w, and its parameters at this point."""
         self.forward(w)
         n_rows = self.X.shape[0]
-        means = [np.asarray(to_host(h.sum(0))).reshape(-1) / n_rows for h in (self.X, *self._values)]
-        layers = [
-            Layer(W, None if b is None else b + W @ (mean - last))
-            for (W, b), mean, last in zip(self.unpack(w), means, self.means, strict=True)
-        ]
-        network = Network(self.X, self.hidden, self.n_labels, activation=self.activation, bias=self.bias, means=means)
-        return network, network.pack(layers)
+        network = self.centered_by([to_host(h.sum(0)).reshape(-1) / n_rows for h in (self.X, *self._values)])
+        return network, network.from_plain(self.plain(w))
 
     @override
     def forward(self, w: FloatArray) -> Any:
@@ -193,4 +202,3 @@ def _affine(h: Any, layer: Layer, shift: Any) -> Any:
 def _outer(slopes: Any, h: Any) -> Any:
     """``slopes' h``, a row per unit of the layer."""
     return np.ascontiguousarray((h.T @ slopes).T) if sp.issparse(h) else slopes.T @ h
-

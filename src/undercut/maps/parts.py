@@ -49,8 +49,8 @@ class Parts(ABC):
         """The answers of all parts, combined by ``add``, which is associative up to rounding."""
 
     @abstractmethod
-    def made(self, function: Callable[..., Any], *shared: Any) -> Parts:
-        """New parts ``function(part, *shared)``, made and kept next to these."""
+    def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> Parts:
+        """New parts ``function(part, *shared)``, or with one item per part, made and kept next to these."""
 
 
 class LocalParts(Parts):
@@ -86,8 +86,8 @@ class LocalParts(Parts):
         return reduce(add, self.each(function, *shared, items=items))
 
     @override
-    def made(self, function: Callable[..., Any], *shared: Any) -> LocalParts:
-        return LocalParts(self.each(function, *shared), self.names)
+    def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> LocalParts:
+        return LocalParts(self.each(function, *shared, items=items), self.names)
 
 
 def numbered(n: int) -> list[str]:

@@ -5,8 +5,8 @@ Delta is the loss of a whole labeling, not a sum over samples.  Its risk is a ma
 functions of the scores s, so it is convex; it bounds Delta at the predicted labeling from above, and Delta at the best
 labeling from below.  All measures scale the scores alike: the most expensive single mistake requires a margin of one.
 
-A limitation of these convex bounds: where no w lifts the average positive score above that of equally many best
-negatives (the k best for the top k), the risk of F-beta, break-even and top k is at least 1, and w = 0 minimizes it.
+A limitation of these convex bounds: where no w lifts the average positive score above that of the k best negatives, the
+risk of the top k and of the break-even point is at least 1, and w = 0 minimizes it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ import numpy as np
 from undercut.types import FloatArray
 
 
+class Prices(NamedTuple):
+    """What a unit of score is worth in a positive and in a negative sample, in units of the loss."""
+
+    miss: float = 1.0
+    alarm: float = 1.0
+
+
 class Ranked(NamedTuple):
     """The scores of both classes, each descending, with the sums of the scores that mistakes change."""
 
@@ -26,14 +33,15 @@ class Ranked(NamedTuple):
     negatives: FloatArray
     missed: FloatArray  # [tp]: the sum of all positives but the best tp
     alarms: FloatArray  # [fp]: the sum of the best fp negatives
+    prices: Prices = Prices()
 
     @classmethod
-    def of(cls, positives: FloatArray, negatives: FloatArray) -> Ranked:
+    def of(cls, positives: FloatArray, negatives: FloatArray, prices: Prices = Prices()) -> Ranked:  # noqa: B008
         """From two descending arrays."""
         missed, alarms = np.zeros(positives.size + 1), np.zeros(negatives.size + 1)
         np.cumsum(positives[::-1], out=missed[-2::-1])
         np.cumsum(negatives, out=alarms[1:])
-        return cls(positives, negatives, missed, alarms)
+        return cls(positives, negatives, missed, alarms, prices)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -45,7 +53,7 @@ class Ranked(NamedTuple):
         n_positive, n_negative = self.sizes
         missed = self.missed + b * np.arange(n_positive, -1.0, -1.0)
         alarms = self.alarms + b * np.arange(n_negative + 1.0)
-        return Ranked(self.positives + b, self.negatives + b, missed, alarms)
+        return Ranked(self.positives + b, self.negatives + b, missed, alarms, self.prices)
 
 
 class Violation(NamedTuple):

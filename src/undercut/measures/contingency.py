@@ -1,10 +1,12 @@
 """Measures of a contingency table: functions of tp, fp, fn, tn.
 
-    R(s) = max over labelings z of  Delta(y, z) + price sum_i (z_i - y_i) / 2  s_i
+    R(s) = max over labelings z of  Delta(y, z) + sum_i price_i (z_i - y_i) / 2  s_i
 
-with price the loss of the most expensive single mistake.  Joachims (2005, Algorithm 2): of all labelings with the same
-table the most violated one misses the positives of lowest score and accepts the negatives of highest score.  So after
-one sort the search is over tables instead of labelings.
+For any positive prices the prediction ``z_i = sign(s_i)`` maximizes the sum, so R bounds its loss.  Joachims (2005)
+has equal prices; then w = 0 minimizes R where a rare class overlaps with the rest.  Here each class has its own.
+
+Algorithm 2 of that paper: of all labelings with the same table the most violated one misses the positives of lowest
+score and accepts the negatives of highest score.  So after one sort the search is over tables instead of labelings.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing_extensions import override
 
 from undercut._jit.measures import worst_fbeta
 from undercut.errors import CapabilityError, DataError, require
-from undercut.measures.base import Measure, Ranked, Violation, counts
+from undercut.measures.base import Measure, Prices, Ranked, Violation, counts
 from undercut.types import FloatArray
 
 BLOCK = 2**16  # tables whose losses are computed at a time, unless a row of them is longer
@@ -45,25 +47,49 @@ class ThresholdMeasure(Measure):
     def worst(self, ranked: Ranked) -> Table:
         """The table of the most violated labeling."""
 
-    def price(self, n_positive: int, n_negative: int) -> float:
-        """The loss of the most expensive single mistake; 1/n if that is zero."""
+    def prices(self, ranked: Ranked) -> Prices:
+        """What a mistake of each class costs at the best table that a threshold on these scores reaches.
+
+        Their ratio is that of the marginal losses there; the larger price is the loss of the most expensive single
+        mistake, or 1/n if that is zero.
+        """
+        sizes, table = ranked.sizes, self.best_table(ranked)
+        here = self._loss_of(*sizes, table)
+        miss = self._loss_of(*sizes, Table(table.tp - 1, table.fp)) - here if table.tp else 0.0
+        alarm = self._loss_of(*sizes, Table(table.tp, table.fp + 1)) - here if table.fp < sizes[1] else 0.0
+        largest, is_perfect = self._largest_single(*sizes), table == Table(sizes[0], 0)
+        if is_perfect or not (0.0 < miss < np.inf and 0.0 < alarm < np.inf):
+            return Prices(largest, largest)
+        return Prices(largest * min(1.0, miss / alarm), largest * min(1.0, alarm / miss))
+
+    def _largest_single(self, n_positive: int, n_negative: int) -> float:
         missed = self._loss_of(n_positive, n_negative, Table(n_positive - 1, 0)) if n_positive else 0.0
         alarm = self._loss_of(n_positive, n_negative, Table(n_positive, 1)) if n_negative else 0.0
         largest = max(missed, alarm) - self.least(n_positive, n_negative)
         return largest if largest > 0.0 else 1.0 / (n_positive + n_negative)
 
+    def best_table(self, ranked: Ranked) -> Table:
+        """The table of least loss among those of thresholds just below a positive, or above all scores.
+
+        Ties count as false positives.
+        """
+        n_positive, n_negative = ranked.sizes
+        tp = np.arange(n_positive + 1.0)
+        fp = np.append(0.0, np.searchsorted(-ranked.negatives, -ranked.positives, side="right"))
+        best = int(np.argmin(self.loss(tp, fp, n_positive - tp, n_negative - fp)))
+        return Table(best, int(fp[best]))
+
     def value(self, ranked: Ranked, table: Table) -> float:
         """The linear function of a table's most violated labeling, at the scores."""
-        price = self.price(*ranked.sizes)
-        sums = float(ranked.alarms[table.fp] - ranked.missed[table.tp])
-        return self._loss_of(*ranked.sizes, table) + price * sums
+        miss, alarm = ranked.prices
+        sums = float(alarm * ranked.alarms[table.fp] - miss * ranked.missed[table.tp])
+        return self._loss_of(*ranked.sizes, table) + sums
 
     def slopes(self, ranked: Ranked, table: Table) -> tuple[FloatArray, FloatArray]:
         """Its slopes in the ranked scores."""
-        price = self.price(*ranked.sizes)
         positives, negatives = np.zeros_like(ranked.positives), np.zeros_like(ranked.negatives)
-        positives[table.tp :] = -price
-        negatives[: table.fp] = price
+        positives[table.tp :] = -ranked.prices.miss
+        negatives[: table.fp] = ranked.prices.alarm
         return positives, negatives
 
     @override
@@ -124,8 +150,7 @@ class FBeta(ThresholdMeasure):
 
     @override
     def worst(self, ranked: Ranked) -> Table:
-        price = self.price(*ranked.sizes)
-        return Table(*worst_fbeta(ranked.missed, ranked.alarms, ranked.negatives, price, self.beta**2))
+        return Table(*worst_fbeta(ranked.missed, ranked.alarms, ranked.negatives, *ranked.prices, self.beta**2))
 
 
 @dataclass(frozen=True)
@@ -149,11 +174,16 @@ class BalancedError(ThresholdMeasure):
         return 0.5 * (fn / (tp + fn) + fp / (fp + tn))
 
     @override
+    def prices(self, ranked: Ranked) -> Prices:
+        """The loss of a mistake of each class: R is the mean over classes of their mean hinge losses."""
+        n_positive, n_negative = ranked.sizes
+        return Prices(0.5 / n_positive, 0.5 / n_negative)
+
+    @override
     def worst(self, ranked: Ranked) -> Table:
         n_positive, n_negative = ranked.sizes
-        price = self.price(n_positive, n_negative)
-        tp = np.searchsorted(-ranked.positives, -0.5 / (price * n_positive), side="right")
-        fp = np.searchsorted(-ranked.negatives, 0.5 / (price * n_negative), side="left")
+        tp = np.searchsorted(-ranked.positives, -0.5 / (ranked.prices.miss * n_positive), side="right")
+        fp = np.searchsorted(-ranked.negatives, 0.5 / (ranked.prices.alarm * n_negative), side="left")
         return Table(int(tp), int(fp))
 
 
@@ -166,14 +196,14 @@ class SearchedMeasure(ThresholdMeasure):
     @override
     def worst(self, ranked: Ranked) -> Table:
         n_positive, n_negative = ranked.sizes
-        price, fp = self.price(n_positive, n_negative), np.arange(n_negative + 1.0)
+        prices, fp = ranked.prices, np.arange(n_negative + 1.0)
         best, table = -np.inf, Table(0, 0)
         rows = max(1, BLOCK // fp.size)
         for start in range(0, n_positive + 1, rows):
             stop = min(start + rows, n_positive + 1)
             tp = np.arange(start, stop, dtype=np.float64)[:, None]
-            values = self.loss(tp, fp, n_positive - tp, n_negative - fp) + price * (
-                ranked.alarms - ranked.missed[start:stop, None]
+            values = self.loss(tp, fp, n_positive - tp, n_negative - fp) + (
+                prices.alarm * ranked.alarms - prices.miss * ranked.missed[start:stop, None]
             )
             at = int(values.argmax())
             worst, here = float(values.flat[at]), Table(start + at // fp.size, at % fp.size)

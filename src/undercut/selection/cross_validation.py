@@ -12,8 +12,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import rankdata
 
-from undercut.contracts import Risk
+from undercut.contracts import Regularizer, Risk
 from undercut.errors import DataError
+from undercut.risks.baseline import constant_objective, is_bound_of_a_measure
 from undercut.selection.decision import AccuracyBounds, Board, Decision
 from undercut.selection.grid import MakeRegularizer
 from undercut.selection.path import check_convex
@@ -45,6 +46,10 @@ class Search:
     n_jobs: int | None = None
     may_skip: bool = True  # whether a lambda that cannot have the best mean needs no accurate score
     watch: Watch | None = None
+
+    def stop_for(self, risk: Risk, reg: Regularizer) -> Stop:
+        """The rule of a run; for measures and rankings the gap is also relative to the gain over equal scores."""
+        return replace(self.stop, baseline=constant_objective(risk, reg)) if is_bound_of_a_measure(risk) else self.stop
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,8 @@ def _run(
     for at, lam in enumerate(lams.tolist()):
         began = time.perf_counter()
         decide = _decision(fold, board, number, at, search, lam)
-        results = [run(search.penalty(lam), search.stop, decide) for run in runs]
+        reg = search.penalty(lam)
+        results = [run(reg, search.stop_for(run.risk, reg), decide) for run in runs]
         _check(results, number, lam)
         fitted = time.perf_counter()
         rows["end"] = [result.w for result in results]

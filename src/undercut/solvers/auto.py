@@ -37,6 +37,7 @@ from undercut.risks import (
     LikelihoodRisk,
     LinearRisk,
     MulticlassRisk,
+    NetworkChainRisk,
     ScoreRisk,
     ShardedRisk,
     SmoothChainLoss,
@@ -71,6 +72,7 @@ FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
+MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
 INTERIOR_BYTES = 400  # of the vectors of an interior point method, for each sample
 
 
@@ -85,9 +87,15 @@ class Row(NamedTuple):
 
 TABLE = (
     Row(
+        "a chain with a network",
+        lambda risk, reg: isinstance(risk, NetworkChainRisk) and not risk.is_convex,
+        lambda risk: NonconvexBundle(line_search="single", **plane_settings(risk.n_params)),
+        "one evaluation per step, and its slope tells how far the next one goes",
+    ),
+    Row(
         "the risk is not convex",
         lambda risk, reg: not risk.is_convex,
-        lambda risk: NonconvexBundle(line_search="greedy"),
+        lambda risk: NonconvexBundle(line_search="greedy", **plane_settings(risk.n_params)),
         "the only method whose planes are lowered until they fit; a search finds good points early",
     ),
     Row(
@@ -256,6 +264,13 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
 def chain_planes(n_params: int) -> int:
     """As many planes as fit into 128 MB, within limits."""
     return min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
+
+
+def plane_settings(n_params: int) -> dict[str, Any]:
+    """How planes of a risk that is not convex are stored: from many parameters on in single precision."""
+    if n_params < MANY_PARAMS:
+        return {}
+    return {"precision": "single", "max_planes": min(max(PLANES_BYTES // (4 * n_params), LEAST_PLANES), MOST_PLANES)}
 
 
 def within_memory(solver: AnySolver, risk: Risk) -> AnySolver:

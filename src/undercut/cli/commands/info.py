@@ -104,8 +104,8 @@ def _count(coef: Any) -> int:
 
 def _coefficients(model: Any, top: int) -> list[Row]:
     """The intercept and the largest coefficients by name, of each class where there are several."""
-    if not hasattr(model, "coef_") or top == 0:
-        return []
+    if not hasattr(model, "coef_") or top == 0 or getattr(model, "layers_", None):
+        return []  # coefficients of hidden units have no names
     if not hasattr(model, "intercept_"):
         values = {str(model.feature_names_in_[at]): float(model.coef_[at]) for at in _largest(model.coef_, top)}
         return [Row("largest coefficients", values, ", ".join(f"{name} {value:.4g}" for name, value in values.items()))]

@@ -24,7 +24,7 @@ from undercut.errors import DataError
 from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, SequenceLabeler
 from undercut.estimators.ranking.ranker import named_risk
 from undercut.io.svmlight import SvmlightData
-from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk
+from undercut.risks import ChainRisk, LinearRisk, MulticlassRisk, MultivariateRisk, NetworkChainRisk
 from undercut.types import Array, FloatArray
 
 ValidationLoss = Callable[[Any, FloatArray], float]
@@ -50,11 +50,11 @@ def sequence_stopping(model: SequenceLabeler, n_features: int | None, given: Giv
         other = replace(other, X=fitting(other.X, n_features, given["valid"]))
 
     @cache
-    def risk_of_other() -> ChainRisk:  # once the fit has found features and labels
+    def risk_of_other() -> ChainRisk | NetworkChainRisk:  # once the fit has found features and labels
         return chain_risk(model, other)
 
     def loss(risk: Any, w: FloatArray) -> float:
-        return float(risk_of_other().value(risk_of_other().design.pack(risk.unpack(w))))
+        return float(risk_of_other().value(risk_of_other().pack(risk.unpack(w))))
 
     return [EarlyStopping(loss, given["patience"])]
 

@@ -18,6 +18,19 @@ def number_or_word(text: str) -> float | str:
     return text
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    """What ``--hidden`` says.
+
+    >>> sizes("400,400")
+    (400, 400)
+    """
+    with suppress(ValueError):
+        found = tuple(int(part) for part in text.split(","))
+        if min(found) > 0:
+            return found
+    raise ParameterError(f"--hidden must be sizes of layers, positive integers such as 400,400; got {text!r}")
+
+
 def names(texts: list[str]) -> list[str]:
     """Names, also separated by commas.
 

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from undercut.cli.options.option import Option
-from undercut.cli.options.readers import balance, class_weight, memory, names, number_or_word, numbers, numbers_or_words
+from undercut.cli.options.readers import (
+    balance,
+    class_weight,
+    memory,
+    names,
+    number_or_word,
+    numbers,
+    numbers_or_words,
+    sizes,
+)
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
@@ -88,8 +97,8 @@ OPTIONS = [
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
-    Option("device", KERNEL, "Where the Gram matrix is, or the frames of --task hmm, such as cuda", sets="device",
-           needs={"kernel": (), **SPEECH}),
+    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of --task hmm are, such as cuda",
+           sets="device", needs={"kernel": (), "hidden": (), **SPEECH}),
 
     Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
            "them", type=list[str], usual="window", needs=SEQUENCE, files="CoNLL files"),
@@ -108,6 +117,13 @@ OPTIONS = [
            flags=("--drop-pseudoknots",), sets="drop_pseudoknots", needs=FOLDING),
     Option("pairs", SEQUENCES, "Pairs of feature and label with a weight: all, or seen in the data",
            usual="seen for templates", sets="pairs", needs=SEQUENCE),
+    Option("hidden", SEQUENCES, "Sizes of the hidden layers of a network, such as 400,400", usual="a linear model",
+           sets="hidden", reads=sizes, needs=SEQUENCE),
+    Option("activation", SEQUENCES, "Of hidden units: sigmoid or relu", usual="sigmoid", sets="activation",
+           needs={"hidden": ()}),
+    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]",
+           usual="random layers", sets="pretrain", needs={"hidden": ()}),
+    Option("seed", SEQUENCES, "Of the start of a network", type=int, sets="random_state", needs={"hidden": ()}),
 
     Option("states", SEQUENCES, "Words: states of each hidden Markov model", type=int, usual="5", sets="n_states",
            needs=SPEECH),

@@ -23,4 +23,4 @@ def recorders(file: Path, given: Given) -> list[Callback]:
 
 def about(file: Path, given: Given) -> dict[str, Any]:
     """The data and the settings, for the first line of a trace."""
-    return {"data": str(file), "settings": {option.name: value for option, value in given.options()}}
+    return {"data": str(file), "settings": {option.key(): value for option, value in given.options()}}

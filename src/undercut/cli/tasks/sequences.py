@@ -21,12 +21,13 @@ from undercut.cli.reports.report import Row, labels
 from undercut.cli.tasks.samples import first_line, fitting, reading
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
+from undercut.estimators.structured.neural import risk_at
 from undercut.io.conll import ConllData, load_conll
 from undercut.io.ocr import FIELDS, N_PIXELS, load_ocr
 from undercut.io.svmlight import SvmlightData, load_svmlight
 from undercut.maps.templates import TEMPLATES, TemplateFeatures
 from undercut.measures.chunks import chunk_scores
-from undercut.risks import ChainRisk
+from undercut.risks import ChainRisk, NetworkChainRisk
 from undercut.types import Array
 
 LETTERS, TEXT = "letter.data", "CoNLL files"
@@ -165,18 +166,15 @@ def sequence_rows(model: SequenceLabeler, data: LabelledSequences) -> list[Row]:
         ]
     if set(model.classes_.tolist()) >= set(data.y):
         risk = chain_risk(model, data)
-        rows.append(Row("test risk", float(risk.value(risk.design.pack(model._weights())))))
+        rows.append(Row("test risk", float(risk.value(risk.pack(model._weights())))))
     return rows
 
 
-def chain_risk(model: SequenceLabeler, data: LabelledSequences) -> ChainRisk:
+def chain_risk(model: SequenceLabeler, data: LabelledSequences) -> ChainRisk | NetworkChainRisk:
     """The mean loss of the labelings of other sequences; their labels must be among those of the model."""
     known = {label: code for code, label in enumerate(model.classes_.tolist())}
     unknown = set(data.y) - known.keys()
     if unknown:
         raise DataError(f"the labels must be among those of the training data; got {min(unknown)!r}")
     sequences = model._sequences(data.X, data.options.get("lengths"))
-    return ChainRisk(
-        sequences.X, np.array([known[label] for label in data.y]), model._loss(), sequences.lengths,
-        n_labels=model.classes_.size, start=True, end=True, bias=True, pairs="all",
-    )  # fmt: skip
+    return risk_at(model, sequences, np.array([known[label] for label in data.y]), model._loss())

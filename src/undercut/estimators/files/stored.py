@@ -23,6 +23,7 @@ from undercut.estimators.labels import class_array
 from undercut.io.model_file import ModelState
 from undercut.io.tables import Column, TableColumns
 from undercut.kinds import named_class
+from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import BlockSum
 from undercut.risks import CRF, M3N
@@ -38,7 +39,10 @@ KINDS: dict[str, type[Any]] = {
     for room in (losses, measures, regularizers, solvers, online)
     for kind in vars(room).values()
     if isinstance(kind, type) and is_dataclass(kind)
-} | {kind.__name__: kind for kind in (BlockSum, Column, CRF, Game, HmmLayout, M3N, TableColumns, TemplateFeatures)}
+} | {
+    kind.__name__: kind
+    for kind in (BlockSum, Column, ContrastiveDivergence, CRF, Game, HmmLayout, M3N, TableColumns, TemplateFeatures)
+}
 CSR = ("data", "indices", "indptr")
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (object, bool, int, float, str, np.number)}
 MANY = 64  # texts from which on they are stored as bytes, which are compressed

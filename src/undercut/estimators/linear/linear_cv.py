@@ -154,7 +154,8 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
         zeros = {name: np.zeros_like(scores) for name in ARRAYS}
         zeros["fit_seconds"] += (time.perf_counter() - began) / scores.size
         found = Scores(lams, ends=[], **zeros | {"scores": scores})
-        if self.lams is not None and found.best() in (0, lams.size - 1) and lams.size > 1:
+        is_first = found.best() == 0 and lams[0] >= self._first_lambda(given, self._search())  # w = 0 is as good there
+        if found.best() in (0, lams.size - 1) and lams.size > 1 and not is_first:
             warn_end(found.lams, found.best())
         self._report(found)
         return self._refit(given)

@@ -37,7 +37,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     measure : "f1" ("f0.5", ...), "precision@10", "recall@10", "prbep", "roc_auc", "balanced_error", or a ``Measure``
         ``ContingencyMeasure(fun)`` is for a function of one's own.
     lam : float
-        Lambda.  Scores are scaled so that the most expensive single mistake requires a margin of one.
+        Lambda.  Scores are scaled so that the most expensive single mistake requires a margin of one.  Scores of both
+        classes weigh as much as their mistakes cost where the direction between the class means separates them best.
     solver : "auto", "line_search_bundle", "cutting_plane", "dual_ascent", "proximal_bundle", or a ``Solver``
     fit_intercept : bool
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own

@@ -125,6 +125,8 @@ class HmmModel(CertifiedEstimator):
 
     def _utterances(self, X: Any, offsets: Any) -> Utterances:
         """All frames in one matrix of double precision, checked."""
+        if offsets is None and getattr(X, "ndim", 1) == 2:
+            raise DataError(f"X must be a list of utterances; got one matrix of shape {X.shape}: pass its `offsets`")
         if offsets is None:
             stacked = stack_sequences(X)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -11,15 +12,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from undercut.contracts import Solver
+from undercut.devices import in_memory
 from undercut.errors import DataError
 from undercut.estimators.certified import CertifiedEstimator
 from undercut.estimators.labels import codes_of, encoded
 from undercut.estimators.linear.linear_model import Task, check_distinct
+from undercut.estimators.structured import neural
 from undercut.io.conll import as_conll
 from undercut.io.model_file import ModelState
+from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
 from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs
+from undercut.maps.networks import ACTIVATIONS
 from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
 from undercut.maps.templates import TemplateFeatures
 from undercut.regularizers import L2
@@ -62,12 +67,24 @@ class SequenceLabeler(CertifiedEstimator):
         dense features and a few labels, and reaches the lower objective; "seen" is for words and other sparse binary
         features, where most pairs never occur, and takes a fraction of the memory.  "auto" is "seen" where there are
         ``features``, else "all".
+    hidden : tuple of int
+        Sizes of the hidden layers of a network between the features and the scores; none makes a linear model.  The
+        risk is not convex then, ``lam/2 |w - w_0|^2`` is a distance from the start w_0 of the fit, and the certificate
+        is local.  ``random_state`` makes the start, hence the fit, repeatable.
+    activation : "sigmoid" or "relu"
+        Of the hidden units.
+    pretrain : "rbm", a ``ContrastiveDivergence``, or None
+        What the hidden layers are at the start: stacked Boltzmann machines, for features in [0, 1], or random.
+    device : str or None
+        Where torch computes a network, such as "cuda".
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
     ----------
     classes_ : array of labels; sorted, or in order of appearance where they have no order
-    coef_ : array of shape (n_classes, n_features)
+    coef_ : array of shape (n_classes, n_features), or of the units of the last hidden layer
+    layers_ : the weights and biases of the hidden layers, where there are any
+    means_, center_ : what the inputs of the layers and the penalty are centered at in a fit of a network
     transitions_ : array of shape (n_classes, n_classes), from row to column
     features_ : the templates with the features they met, where there are any
     start_, end_, intercept_ : arrays of shape (n_classes,), zeros where they are not fitted
@@ -83,10 +100,14 @@ class SequenceLabeler(CertifiedEstimator):
     """
 
     classes_: Array
+    layers_: list[tuple[FloatArray, FloatArray]]
+    means_: list[FloatArray]
+    center_: FloatArray | None
     features_: TemplateFeatures
     _losses: ClassVar[dict[str, type[ChainLoss]]] = {"m3n": M3N, "crf": CRF}
     _fitted: ClassVar[tuple[str, ...]] = (
         "classes_", "coef_", "transitions_", "start_", "end_", "intercept_", "features_",
+        "layers_", "means_", "center_",
     )  # fmt: skip
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
@@ -96,6 +117,10 @@ class SequenceLabeler(CertifiedEstimator):
         "end": ["boolean"],
         "bias": ["boolean"],
         "pairs": [StrOptions({"auto", "all", "seen"})],
+        "hidden": [tuple, list],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "pretrain": [StrOptions({"rbm"}), ContrastiveDivergence, None],
+        "device": [str, None],
     }
 
     def __init__(
@@ -109,6 +134,10 @@ class SequenceLabeler(CertifiedEstimator):
         end: bool = True,
         bias: bool = True,
         pairs: Literal["auto", "all", "seen"] = "auto",
+        hidden: Sequence[int] = (),
+        activation: str = "sigmoid",
+        pretrain: str | ContrastiveDivergence | None = None,
+        device: str | None = None,
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -125,20 +154,37 @@ class SequenceLabeler(CertifiedEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
         """Fit the model; a weight of 2 equals duplicating the sequence."""
-        last = (self.classes_, self._weights()) if self.warm_start and hasattr(self, "coef_") else None
+        neural.check_settings(self)
+        last = self._last_fit() if self.warm_start and hasattr(self, "coef_") else None
         sequences = self._sequences(X, lengths, fit=True)
         tasks = self._tasks(sequences, y, sample_weight, flat=lengths is not None)
-        w0 = None
-        if last and np.array_equal(last[0], self.classes_) and last[1].emissions.shape[1] == sequences.X.shape[1]:
-            w0 = tasks[0].risk.design.pack(last[1])
+        start = self._start(tasks[0].risk, last)
         minimizer = self._minimizer()
-        result = minimizer(tasks[0].risk, L2(self.lam), w0)
-        self._take(tasks, [result.w])
+        result = minimizer(start.risk, L2(self.lam, center=start.center), start.w0)
+        self._take([Task(start.risk)], [result.w])
+        self.center_ = start.center
         return self._conclude(minimizer, [result])
+
+    def _last_fit(self) -> Any:
+        """What a warm start begins from."""
+        return neural.last_fit(self) if self.layers_ else (self.classes_, self._weights())
+
+    def _start(self, risk: Any, last: Any) -> neural.Start:
+        """Where the run of a fit starts; the last fit of another kind does not count."""
+        if self.hidden:
+            is_network = isinstance(last, neural.LastFit)
+            return neural.warm_start(self, risk, last) if is_network else neural.first_start(self, risk)
+        if last is None or isinstance(last, neural.LastFit):
+            return neural.Start(risk)
+        classes, weights = last
+        fits = np.array_equal(classes, self.classes_) and weights.emissions.shape == risk.weights_shape
+        return neural.Start(risk, risk.pack(weights) if fits else None)
 
     def _tasks(self, sequences: Sequences, y: Any, sample_weight: Any, *, flat: bool) -> list[Task]:
         """The only problem of a fit."""
         self.classes_, codes = encoded(stack_labels(y, sequences.lengths, flat=flat))
+        if self.hidden:
+            return [Task(neural.network_risk(self, sequences, codes, self._loss(), sample_weight))]
         risk = ChainRisk(
             sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
             start=self.start, end=self.end, bias=self.bias, pairs=self._pairs(),
@@ -147,9 +193,14 @@ class SequenceLabeler(CertifiedEstimator):
 
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the weights."""
-        weights = tasks[0].risk.unpack(solutions[0])
+        risk, weights = tasks[0].risk, tasks[0].risk.unpack(solutions[0])
+        if self.hidden:
+            neural.take(self, risk, weights)
+            return
         self.coef_, self.transitions_, self.start_, self.end_, self.intercept_ = weights
         self.n_features_in_ = self.coef_.shape[1]
+        self.layers_ = []
+        self.means_ = []
 
     def _pairs(self) -> Literal["all", "seen"]:
         if self.pairs == "auto":
@@ -168,7 +219,10 @@ class SequenceLabeler(CertifiedEstimator):
         self.features_ = TemplateFeatures(**self.features.settings())
         return Sequences(self.features_.fit_transform(data), data.lengths)
 
-    def _weights(self) -> ChainWeights:
+    def _weights(self) -> Any:
+        """All weights by name, as the risk of a labeler packs them."""
+        if self.hidden:
+            return neural.weights_of(self)
         return ChainWeights(self.coef_, self.transitions_, self.start_, self.end_, self.intercept_)
 
     @classmethod
@@ -177,7 +231,10 @@ class SequenceLabeler(CertifiedEstimator):
         model = super().from_state(state)
         check_distinct(model.classes_)
         K, width = model.classes_.size, model.n_features_in_
-        shapes = {"coef_": (K, width), "transitions_": (K, K), "start_": (K,), "end_": (K,), "intercept_": (K,)}
+        if model.hidden:
+            neural.check_layers(model)
+        top = model.hidden[-1] if model.hidden else width
+        shapes = {"coef_": (K, top), "transitions_": (K, K), "start_": (K,), "end_": (K,), "intercept_": (K,)}
         for name, shape in shapes.items():
             if getattr(model, name).shape != shape:
                 raise ValueError(f"{name} of shape {getattr(model, name).shape} does not fit {K} labels")
@@ -213,7 +270,9 @@ class SequenceLabeler(CertifiedEstimator):
                 f"X must have the {self.n_features_in_} features of the fit; got {sequences.X.shape[1]} features"
             )
         chains = Chains(sequences.lengths, self.classes_.size)
-        emissions = AllPairs(as_matrix(sequences.X), chains.n_labels)
+        if self.hidden:
+            return chains, neural.scores(self, sequences, chains), sequences
+        emissions = AllPairs(as_matrix(in_memory(sequences.X)), chains.n_labels)
         design = ChainDesign(emissions, chains, ChainMask.full(chains.n_labels, start=True, end=True, bias=True))
         return chains, design.matvec(design.pack(self._weights())), sequences
 

@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.model_selection import GroupKFold
 from typing_extensions import override
 
-from undercut.errors import DataError
+from undercut.errors import DataError, require
 from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
 from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.linear.multivariate_classifier import MultivariateClassifier
@@ -185,6 +185,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
         return self._select(self._given(X, y, sample_weight, lengths), groups)
 
     def _given(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> Given:
+        require(not self.hidden, "a path of lambda is for linear models: use GridSearchCV for networks", self.hidden)
         sequences = self._sequences(X, lengths, fit=True)
         rest = {"sample_weight": sample_weight, "lengths": lengths}
         return Given(X, y, rest, sequences.lengths.size, sequences)

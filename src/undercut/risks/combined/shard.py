@@ -100,10 +100,9 @@ class Path(NamedTuple):
 class Shard:
     """A risk over the data of one partition, with its weight among all."""
 
-    def __init__(self, risk: Risk, weight: float) -> None:
-        self.risk, self.weight = _without_intercept(risk), weight
+    def __init__(self, risk: Risk, weight: float, number: int) -> None:
+        self.risk, self.weight, self.number = _without_intercept(risk), weight, number
         self.is_free = self.risk is not risk
-        self.number = 0
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self.kinks: tuple[Any, Any] | None = None  # of the last search, by what was searched
 
@@ -140,7 +139,7 @@ class Shard:
         return LinearHessian(risk.design, risk.phi.bend(risk.design.matvec(how.w) + how.b))
 
 
-def made_shard(data: Any, make: Callable[..., Risk], weigh: Callable[[Risk], float] | None) -> Shard:
+def made_shard(data: Any, make: Callable[..., Risk], weigh: Callable[[Risk], float] | None, number: int) -> Shard:
     """The shard of a partition: ``make`` is called with the data, by name where they are a mapping."""
     named = isinstance(data, Mapping)
     risk = make(**data) if named else make(*data) if isinstance(data, tuple) else make(data)
@@ -150,12 +149,14 @@ def made_shard(data: Any, make: Callable[..., Risk], weigh: Callable[[Risk], flo
             "ShardedDesign as X, which gathers the scores, 8 bytes a row"
         )
     if weigh is not None:
-        return Shard(risk, float(weigh(risk)))
-    given = data.get("sample_weight") if named else None
-    return Shard(risk, float(np.sum(given)) if given is not None and not hasattr(risk, "mass") else _mass(risk))
+        return Shard(risk, float(weigh(risk)), number)
+    return Shard(risk, _mass(risk, data.get("sample_weight") if named else None), number)
 
 
-def _mass(risk: Any) -> float:
+def _mass(risk: Any, sample_weight: Any) -> float:
+    """The weight of a partition: of its queries or samples."""
+    if sample_weight is not None and not hasattr(risk, "mass"):
+        return float(np.sum(sample_weight))
     for name in ("mass", "n_samples"):
         if hasattr(risk, name):
             return float(getattr(risk, name))
@@ -180,10 +181,9 @@ def _without_intercept(risk: Risk) -> Risk:
     )
 
 
-def facts(shard: Shard, number: int) -> Facts:
-    """What the client must know; the shard learns its number."""
+def facts(shard: Shard) -> Facts:
+    """What the client must know."""
     risk: Any = shard.risk
-    shard.number = number
     phi = getattr(risk, "phi", None)
     return Facts(
         n_params=risk.n_params,

@@ -40,7 +40,7 @@ class ShardedRisk(Kinded, Risk):
         weights = normalized_weights(weights, len(shards))
         kept = [(shard, weight) for shard, weight in zip(shards, weights, strict=True) if weight > 0.0]
         self.shards = [shard for shard, _ in kept]
-        self._set(LocalParts([Shard(shard, weight) for shard, weight in kept]))
+        self._set(LocalParts([Shard(*one, number) for number, one in enumerate(kept)]))
 
     @overload
     @classmethod
@@ -72,7 +72,7 @@ class ShardedRisk(Kinded, Risk):
         """
         if isinstance(whole, Parts):
             risk = cls.__new__(cls)
-            risk._set(whole.made(made_shard, how, weigh))
+            risk._set(whole.made(made_shard, how, weigh, items=range(len(whole))))
             return risk
         if not isinstance(whole, BatchedRisk):
             raise CapabilityError(
@@ -85,7 +85,7 @@ class ShardedRisk(Kinded, Risk):
 
     def _set(self, parts: Parts) -> None:
         self._parts = parts
-        known: list[Facts] = parts.each(facts, items=range(len(parts)))
+        known: list[Facts] = parts.each(facts)
         _check_equal(parts, known)
         weights = np.array([one.weight for one in known])
         self.mass = float(weights.sum())

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation, SortedScores
+from undercut.contracts import Design, Evaluation, SortedScores
 from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
+from undercut.measures.base import Prices
 from undercut.risks.checks import real_targets
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
@@ -27,8 +28,8 @@ EXACT = 1e-15  # relative to the terms of the sum: heights that differ by less a
 class MostViolated(SortedScores):
     """``phi(s) = max over labelings``, without an intercept."""
 
-    def __init__(self, measure: Measure, y: FloatArray) -> None:
-        self.measure = measure
+    def __init__(self, measure: Measure, y: FloatArray, prices: Prices) -> None:
+        self.measure, self.prices = measure, prices
         self._rows = np.flatnonzero(y > 0.0), np.flatnonzero(y < 0.0)
         self._slopes = np.empty(y.size)
 
@@ -42,7 +43,7 @@ class MostViolated(SortedScores):
     def rank(self, scores: FloatArray) -> tuple[Ranked, list[Array]]:
         """The scores of each class in descending order, and the rows they come from."""
         orders = [rows[np.argsort(scores[rows])[::-1]] for rows in self._rows]
-        return Ranked.of(scores[orders[0]], scores[orders[1]]), orders
+        return Ranked.of(scores[orders[0]], scores[orders[1]], self.prices), orders
 
     def _scattered(self, orders: list[Array], positives: FloatArray, negatives: FloatArray) -> FloatArray:
         self._slopes[orders[0]], self._slopes[orders[1]] = positives, negatives
@@ -58,7 +59,7 @@ class _Piece(NamedTuple):
 
 
 class FreeThreshold(MostViolated):
-    """``phi(s) = min_b max over labelings of  Delta(y, z) + price sum_i (z_i - y_i) / 2 (s_i + b)``.
+    """``phi(s) = min_b max over labelings of  Delta(y, z) + sum_i price_i (z_i - y_i) / 2 (s_i + b)``.
 
     A shift of all scores keeps their order, so b needs no further sort.  As a function of b every labeling is a line.
     Where a decreasing and an increasing one intersect, either no line lies above, and b is optimal, or the one above
@@ -66,9 +67,6 @@ class FreeThreshold(MostViolated):
     """
 
     measure: ThresholdMeasure
-
-    def __init__(self, measure: ThresholdMeasure, y: FloatArray) -> None:
-        super().__init__(measure, y)
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
@@ -100,8 +98,8 @@ class FreeThreshold(MostViolated):
                 rising = above
 
     def _piece(self, ranked: Ranked, table: Table) -> _Piece:
-        n_positive, n_negative = ranked.sizes
-        slope = self.measure.price(n_positive, n_negative) * (table.fp - (n_positive - table.tp))
+        miss, alarm = ranked.prices
+        slope = alarm * table.fp - miss * (ranked.positives.size - table.tp)
         return _Piece(table, self.measure.value(ranked, table), slope)
 
 
@@ -128,16 +126,22 @@ class MultivariateRisk(ScoreRisk):
         n_positive = int(np.count_nonzero(self.y > 0.0))
         sizes = n_positive, self.y.size - n_positive
         self.measure.check(*sizes)
-        super().__init__(design, _phi(self.measure, self.y, fit_intercept), lower_bound=self.measure.least(*sizes))
+        super().__init__(design, self._phi(design), lower_bound=self.measure.least(*sizes))
+
+    def _phi(self, design: Design) -> MostViolated:
+        """The function of the scores, with the prices that the direction between the means of the classes leads to."""
+        plain = MostViolated(self.measure, self.y, Prices())
+        if not isinstance(self.measure, ThresholdMeasure):
+            return plain
+        positive = self.y > 0.0
+        shares = np.where(positive, 1.0 / max(positive.sum(), 1), -1.0 / max((~positive).sum(), 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            prices = self.measure.prices(plain.rank(design.matvec(design.rmatvec(shares)))[0])
+        kind = FreeThreshold if self.fit_intercept else MostViolated
+        return kind(self.measure, self.y, prices)
 
     @override
     def intercept(self, w: FloatArray) -> float:
         if self.fit_intercept and not self.measure.sees_intercept:
             return -self.measure.cutoff(self.phi.rank(self.design.matvec(w))[0])
         return super().intercept(w)
-
-
-def _phi(measure: Measure, y: FloatArray, fit_intercept: bool) -> MostViolated:
-    if fit_intercept and isinstance(measure, ThresholdMeasure):
-        return FreeThreshold(measure, y)
-    return MostViolated(measure, y)

@@ -225,6 +225,11 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         return ChainLine(self, self.design.matvec(w), self.design.matvec(direction))
 
+    @property
+    def weights_shape(self) -> tuple[int, int]:
+        """Labels and features."""
+        return self.design.chains.n_labels, self.design.emissions.n_features
+
     def unpack(self, w: FloatArray) -> ChainWeights:
         """The named parts of w."""
         return self.design.unpack(w)

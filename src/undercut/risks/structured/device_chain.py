@@ -27,7 +27,7 @@ class HostScores(ScoreFunction):
 
 
 class DeviceCRFScores(ScoreFunction):
-    """Losses of a ``CRF`` on the device of the scores, all sequences at once; their slopes by automatic differentiation.
+    """Losses of a ``CRF`` on the device of the scores, all sequences at once, with slopes by automatic differentiation.
 
     The sequences are sorted by length, longest first: step t of the forward recursion then concerns the first n_t of
     them, and no token is padded.

@@ -21,7 +21,7 @@ from undercut.errors import DataError
 from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chain_networks import ChainNetwork, NetworkWeights
 from undercut.maps.chains import Chains
-from undercut.maps.networks import Layer, Network
+from undercut.maps.networks import Network
 from undercut.maps.sequences import label_codes, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.map_risk import MapRisk
@@ -82,29 +82,33 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
         self.home = X
 
     def random_start(self, rng: np.random.Generator) -> FloatArray:
-        """Random hidden layers; all else is zero."""
+        """Random layers; transitions, start and end are zero."""
         w = np.zeros(self.n_params)
         w[: self.map.network.n_params] = self.map.network.random_start(rng)
         return w
 
     def pretrained_start(self, machines: ContrastiveDivergence, rng: np.random.Generator) -> FloatArray:
-        """Hidden layers from stacked Boltzmann machines; all else is zero."""
-        return self.start_from(machines.layers(self.map.network.X, self.map.network.hidden, rng))
-
-    def start_from(self, layers: Sequence[Layer]) -> FloatArray:
-        """The w of these hidden layers; all else is zero."""
-        *_, last = (weights := self.unpack(np.zeros(self.n_params))).layers
-        return self.pack(weights._replace(layers=[*layers, last]))
+        """A random start whose hidden layers are those of stacked Boltzmann machines."""
+        weights, network = self.unpack(self.random_start(rng)), self.map.network
+        hidden = machines.layers(network.X, network.hidden, rng)
+        return self.pack(weights._replace(layers=[*hidden, weights.layers[-1]]))
 
     def centered(self, w: FloatArray) -> tuple[NetworkChainRisk, FloatArray]:
         """The same risk with the inputs of all layers centered at their means at w, and its parameters at this point.
 
         Runs that start there need fewer steps.  The penalty of other parameters is another one.
         """
-        risk = NetworkChainRisk.__new__(NetworkChainRisk)
         score_map, point = self.map.centered(w)
+        return self._with(score_map), point
+
+    def centered_by(self, means: Sequence[FloatArray]) -> NetworkChainRisk:
+        """The same risk with the inputs of all layers centered at these constants."""
+        return self._with(self.map.with_network(self.map.network.centered_by(means)))
+
+    def _with(self, score_map: ChainNetwork) -> NetworkChainRisk:
+        risk = NetworkChainRisk.__new__(NetworkChainRisk)
         risk._set(score_map, self.y, self.loss, self.weight)
-        return risk, point
+        return risk
 
     def unpack(self, w: FloatArray) -> NetworkWeights:
         """The named parts of w, those of a network that is not centered."""

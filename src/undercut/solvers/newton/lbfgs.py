@@ -104,7 +104,7 @@ class Lbfgs(Solver[LbfgsState, Risk, QuadraticRegularizer]):
 
 
 def _proved(risk: Risk, reg: QuadraticRegularizer, cut: Cut, objective: float, last: float) -> float:
-    """The bound of the newest plane, if it is higher than the last; a plane of a risk that is not convex proves none."""
+    """The bound of the newest plane, if it is higher than the last; there is none unless the risk is convex."""
     return tighter(last, cut_bound(risk, reg, cut), objective, cut_size(cut)) if risk.is_convex else -np.inf
 
 

@@ -32,6 +32,7 @@ from undercut.types import FloatArray
 
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
 LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
+FIRST_TRIALS = 12  # of the first search of "single" on a risk that is not convex
 SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
 FAR = 1e8  # an objective larger by this factor, relative to value and slope at the best point, counts as infinite
 
@@ -153,8 +154,9 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         proved = last.lower_bound if risk.is_convex else -math.inf  # the minimum of a local model goes up and down
         progress = Progress(
             last.step + 1, best.objective, tighter(proved, model.lower_bound, best.objective, model.size),
-            last.n_evaluations + len(move.trials), len(bundle), n_descent=last.n_descent + kinds[Kind.DESCENT],
-            n_null=last.n_null + kinds[Kind.NULL], n_null2=last.n_null2 + kinds[Kind.NULL2],
+            last.n_evaluations + len(move.trials), len(bundle),
+            n_descent=last.n_descent + kinds[Kind.DESCENT], n_null=last.n_null + kinds[Kind.NULL],
+            n_null2=last.n_null2 + kinds[Kind.NULL2],
         )  # fmt: skip
         return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress)
 
@@ -170,11 +172,24 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         if state.n_failed >= MAX_FAILED:
             with suppress(NonfiniteError):
                 return _Move([sample.at(1.0).trial], state.reach, 0)
+        if self.line_search == "single" and state.reach == math.inf and not risk.is_convex:
+            return self._first_search(sample, best)
         if self.line_search == "single":
             at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
             n_failed = 0 if at.value < best.objective else state.n_failed + 1
             return _Move([at.trial], next_step(sample.start, at), n_failed)
         return self._search(sample, state, length)
+
+    def _first_search(self, sample: _Objective, best: Trial) -> _Move:
+        """The trials of a first search, which "single" spends to know the scale of a risk that is not convex.
+
+        Otherwise its first planes would come from far away, and would be lowered around the start until the model is as
+        flat there as at a stationary point.
+        """
+        samples = search(sample, sample.start, 1.0, min(FIRST_TRIALS, self.max_planes))
+        lowest = min(samples, key=lambda at: at.value)
+        n_failed = 0 if lowest.value < best.objective else 1
+        return _Move([at.trial for at in samples], lowest.t, n_failed)
 
     def _search(self, sample: _Objective, state: NonconvexState, length: float) -> _Move:
         """The trials of a line search by Wolfe's conditions."""

@@ -4,6 +4,7 @@
     F(x, y, w) = max over states s and Gaussians m of log p(x, y, s, m | w), divided by the number of frames of x
 
 F is the largest of linear functions of the natural parameters, so R is a difference of convex functions: not convex.
+A cut has a subgradient wherever the best paths are unique; where paths tie it has the slope of one of them.
 """
 
 from __future__ import annotations
