@@ -109,7 +109,12 @@ def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
     return _exponential(-np.ones_like(y), y + v)
 
 
+def _squared(y: FloatArray, v: FloatArray) -> FloatArray:
+    return np.asarray(v * (0.5 * v + y))
+
+
 _UNBOUNDED: dict[type[Loss], SmoothConjugate] = {
+    losses.Squared: SmoothConjugate(_squared, 1.0, lambda y, v: v),
     losses.Exponential: SmoothConjugate(
         _exponential, np.inf, lambda y, v: np.where(y > 0.0, np.minimum(v, 0.0), np.maximum(v, 0.0))
     ),
