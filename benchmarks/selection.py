@@ -220,8 +220,8 @@ def jobs_of(args: argparse.Namespace, names: Sequence[str], n_rows: int | None) 
     if 2 in args.tables:
         for name in names:
             rows = n_rows or CHOICE_ROWS.get(name)
-            for method, (work, our) in METHODS.items():
-                settings = (name, rows, args.max_seconds) if method == our else (name, rows)
+            for method, (work, _) in METHODS.items():
+                settings = (name, rows, args.max_seconds) if method.startswith("ours") else (name, rows)
                 jobs.append(Job(("choice", name, method), work, settings, limit))
     if 3 in args.tables:
         pairs = [(name, method) for name in sparse_names(names) for method in ("ours", *SPARSE_PEERS)]
@@ -246,7 +246,7 @@ def main() -> int:
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS, metavar="SET", help="of all")
     parser.add_argument("--tables", nargs="*", type=int, default=[1, 2, 3, 4], choices=[1, 2, 3, 4], metavar="NUMBER")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="rows at a time, each with one thread")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds of one row")
+    parser.add_argument("--limit", type=float, default=400.0, help="seconds of one row")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="of the whole, without the first lines")
     parser.add_argument("--max-seconds", type=float, default=60.0, help="of every fit of ours")
     args = parser.parse_args()

@@ -55,6 +55,7 @@ class Iterate(NamedTuple):
     loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
+    ahead: FloatArray | None = None  # slopes that the last model predicted, where they are worth a bound
 
 
 class Point(NamedTuple):
@@ -72,6 +73,7 @@ class Bound(NamedTuple):
 
     value: float
     share: float
+    gradient: FloatArray  # X' slopes
 
 
 class SparseProblem(ABC):
@@ -146,26 +148,35 @@ class SparseProblem(ABC):
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def bound(self, point: Point, alive: Array, objective: float) -> Bound:
-        """The best bound of ``share slopes``, and that share."""
+    def predicted(self, model: Model, move: Move) -> FloatArray | None:
+        """Slopes at the minimum of a model, in the domain of the conjugate; ``None`` where a bound costs too much."""
+        return None
+
+    def best_bound(self, point: Point, ahead: FloatArray | None, alive: Array, objective: float) -> Bound:
+        """The better of what the slopes at a point and the predicted ones prove."""
+        return self.bound(point.slopes, point.gradient, alive, objective)
+
+    def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
+        """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""
         l1, l2 = self.penalty
-        squares, weight = self.used(row_sums(point.slopes**2)), self.used(self.weight)
+        squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        slopes = np.abs(point.gradient if alive.all() else point.gradient[alive])
+        steep = np.abs(gradient if alive.all() else gradient[alive])
         norms = self.norms if alive.all() else self.norms[alive]
-        steepest = float((largest(slopes) + ROUNDING * size * norms).max(initial=0.0))
+        steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
             shares |= {1.0, math.sqrt(min(shares))}
 
         def value(share: float) -> float:
-            terms, square = self.conjugate(point.slopes, share), 0.0
+            terms, square = self.conjugate(slopes, share), 0.0
             if l2 > 0.0:
-                over = np.maximum(share * slopes - l1, 0.0)
+                over = np.maximum(share * steep - l1, 0.0)
                 square = 0.5 * float(np.vdot(over, over)) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        return max(Bound(value(share), share) for share in shares)
+        best, share = max((value(share), share) for share in shares)
+        return Bound(best, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
         """The features that no solution uses: the dual point is within ``sqrt(2 L gap)`` of the best."""
@@ -197,6 +208,7 @@ class SparseProblem(ABC):
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move)
+        after = after._replace(ahead=self.predicted(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -246,7 +258,7 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known.values, known.smoothness
+        self._values, self.smoothness = known
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:

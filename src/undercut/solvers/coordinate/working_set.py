@@ -145,7 +145,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )
-        return _proved(risk, reg, problem, after)
+        return _proved(risk, reg, problem, after, end.ahead)
 
     @override
     def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -187,14 +187,23 @@ def _problem(risk: SparseRisk, reg: Regularizer, norms: FloatArray) -> SparsePro
     return ClassProblem(risk, reg, norms) if isinstance(risk, MulticlassRisk) else PointwiseProblem(risk, reg, norms)
 
 
-def _proved(risk: SparseRisk, reg: Regularizer, problem: SparseProblem, state: WorkingSetState) -> WorkingSetState:
-    """The state with the objective at its w, the bound that the slopes prove, and the features that this excludes."""
+def _proved(
+    risk: SparseRisk,
+    reg: Regularizer,
+    problem: SparseProblem,
+    state: WorkingSetState,
+    ahead: FloatArray | None = None,
+) -> WorkingSetState:
+    """The state with the objective at its w, the bound that slopes prove, and the features that this excludes.
+
+    ``ahead`` : slopes that the last model predicted.
+    """
     w, point, last = state.w, state.point, state.progress
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    proved, share = problem.bound(point, state.alive, objective)
-    lower_bound = tighter(max(last.lower_bound, risk.lower_bound), proved, objective)
-    alive = state.alive & ~problem.screened(w, point.gradient, share, objective - proved)
+    best = problem.best_bound(point, ahead, state.alive, objective)
+    lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
+    alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
     return replace(state, solution=solution, alive=alive, progress=progress)
