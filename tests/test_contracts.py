@@ -50,6 +50,7 @@ from undercut.trace import Progress
 
 PROMISED = (
     *("Risk", "LineRisk", "SmoothRisk", "BatchedRisk", "MajorizedRisk", "Line", "Cut", "ScoreFunction", "Evaluation"),
+    "ScoreMap",
     *("Loss", "SmoothLoss", "PiecewiseLinearLoss", "KinkedLoss", "MulticlassLoss", "Regularizer", "Solver", "State"),
     *("ProximalRegularizer", "Design", "CurvedRisk", "HessianOperator"),
 )

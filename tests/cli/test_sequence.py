@@ -91,6 +91,41 @@ def test_rows_of_a_query_are_a_sequence(undercut, tmp_path):
     assert "sequences             24" in out
 
 
+def test_a_network_is_trained_evaluated_described_and_continued(undercut, tmp_path):
+    rng = np.random.default_rng(0)
+    y, qid = np.tile([1, 2, 3], 40), np.repeat(np.arange(24), 5)
+    X = (np.repeat(np.eye(4)[y], 3, axis=1) > rng.random((120, 12)) - 0.2).astype(float)
+    rows, model = tmp_path / "x.svm", tmp_path / "m.uc"
+    dump_svmlight_file(X, y, str(rows), query_id=qid, zero_based=False)
+    options = ("--loss", "crf", "--lambda", 1e-3, "--hidden", "6,5", "--pretrain", "rbm", "--seed", 0)
+    code, out, _ = undercut("train", "--task", "sequence", rows, *options, "--n-features", 12, "-o", model)
+    assert code == 0
+    assert "model gap" in out
+    same = SequenceLabeler("crf", lam=1e-3, hidden=(6, 5), pretrain="rbm", random_state=0)
+    same.fit(X, y.tolist(), lengths=[5] * 24)
+    np.testing.assert_allclose(load_model(model).layers_[1][0], same.layers_[1][0], atol=1e-6)
+    assert "test risk" in undercut("evaluate", model, rows)[1]
+    assert "hidden" in undercut("info", model)[1]
+    again = ("--start", model, "--valid", rows, "-o", tmp_path / "n.uc")
+    assert undercut("train", "--task", "sequence", rows, *options, "--n-features", 12, *again)[0] == 0
+    assert load_model(tmp_path / "n.uc").objective_ <= same.objective_ * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--hidden", "4,0"), "--hidden must be sizes of layers, positive integers such as 400,400; got '4,0'"),
+        (("--hidden", "many"), "--hidden must be sizes of layers"),
+        (("--pretrain", "rbm"), "--pretrain needs --hidden"),
+    ],
+)
+def test_options_of_no_network_are_refused(undercut, tmp_path, options, message):
+    (tmp_path / "x.svm").write_text("1 qid:1 1:1\n2 qid:1 1:0\n")
+    code, _, err = undercut("train", "--task", "sequence", tmp_path / "x.svm", *options)
+    assert code == 2
+    assert message in " ".join(err.split())
+
+
 def test_folds_of_the_letters_are_chosen(undercut, tmp_path):
     rng = np.random.default_rng(0)
     shapes = {letter: rng.integers(0, 2, 128) for letter in "abc"}

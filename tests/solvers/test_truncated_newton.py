@@ -85,13 +85,13 @@ def test_conjugate_gradients_end_once_the_residual_is_the_asked_share(rng):
     A, b = root @ root.T + np.eye(30), rng.standard_normal(30)
     scale = np.diag(A)
     for forcing in (0.5, 1e-2, 1e-6):
-        residual = b - A @ conjugate_gradients(lambda v: A @ v, b, scale, forcing)[0]
+        residual = b - A @ conjugate_gradients(lambda v: A @ v, b, lambda v: v / scale, forcing)[0]
         assert residual @ (residual / scale) <= 1.01 * forcing**2 * (b @ (b / scale))
 
 
 def test_a_matrix_that_rounding_makes_indefinite_does_not_spoil_the_direction(rng):
     b = rng.standard_normal(5)
-    x, _ = conjugate_gradients(lambda v: np.array([1.0, 1.0, 1.0, 1.0, -1.0]) * v, b, np.ones(5), 1e-9)
+    x, _ = conjugate_gradients(lambda v: np.array([1.0, 1.0, 1.0, 1.0, -1.0]) * v, b, np.copy, 1e-9)
     assert np.isfinite(x).all()
     assert b @ x >= 0.0
 
@@ -106,7 +106,7 @@ def test_conjugate_gradients_see_the_clock(rng):
         return diagonal * v
 
     with time_limit(0.0):
-        x, count = conjugate_gradients(product, rng.standard_normal(50), np.ones(50), 1e-12)
+        x, count = conjugate_gradients(product, rng.standard_normal(50), np.copy, 1e-12)
     assert len(products) == count == 1
     assert np.isfinite(x).all()
 
@@ -162,6 +162,60 @@ def test_products_stay_few_where_features_have_very_different_scales(rng, monkey
     result = minimize(risk, L2(1e-8), TruncatedNewton(), stop=Stop(gap_rel=1e-3, max_steps=40))
     assert result.status is Status.CONVERGED
     assert len(products) <= 200
+
+
+def correlated(rng, form, loss, *, fit_intercept, n=400, d=20):
+    """Features with eigenvalues from 1 to 1e-6, which scaling the parameters does not change."""
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    X = (rng.standard_normal((n, d)) * np.logspace(0, -3, d)) @ turn
+    X[::3] = 0.0
+    score = X @ turn.T @ np.logspace(0, 3, d)
+    if loss == "softmax":
+        y = (score[:, None] * np.arange(3) + 5.0 * rng.gumbel(size=(n, 3))).argmax(axis=1)
+        return MulticlassRisk(FORMS[form](X), y, Softmax(), fit_intercept=fit_intercept)
+    return LinearRisk(
+        FORMS[form](X), np.sign(score + 5.0 * rng.standard_normal(n)), Logistic(), fit_intercept=fit_intercept
+    )
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@intercepts
+def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inverse(rng, form, loss, fit_intercept):
+    risk = correlated(rng, form, loss, fit_intercept=fit_intercept)
+    hessian, ridge = risk.curvature(0.1 * rng.standard_normal(risk.n_params)), np.full(risk.n_params, 1e-9)
+    inverse = hessian.inverse(ridge)
+    columns = np.stack([inverse(column) for column in np.eye(risk.n_params)], axis=1)
+    np.testing.assert_allclose(columns, columns.T, atol=1e-6 * np.abs(columns).max())
+    root = np.linalg.cholesky(columns + columns.T)
+    H = matrix_of(hessian, risk.n_params) + np.diag(ridge)
+    sizes = np.linalg.eigvalsh(0.5 * root.T @ H @ root)
+    sizes = sizes[sizes > 0.02] if loss == "softmax" else sizes  # the direction common to all classes has no curvature
+    assert sizes.max() / sizes.min() < (100.0 if loss == "softmax" else 12.0)
+    scale = np.sqrt(np.diag(H))
+    assert np.linalg.cond(H / np.outer(scale, scale)) > 1e3
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@intercepts
+def test_an_approximate_inverse_saves_products_where_features_are_correlated(rng, loss, fit_intercept, monkeypatch):
+    risk, reg, stop = correlated(rng, "sparse", loss, fit_intercept=fit_intercept), L2(1e-9), Stop(gap_rel=1e-5)
+    kind, products = type(risk.curvature(np.zeros(risk.n_params))), []
+    plain = kind.product
+
+    def counted(self, v):
+        products.append(None)
+        return plain(self, v)
+
+    monkeypatch.setattr(kind, "product", counted)
+    ours = minimize(risk, reg, TruncatedNewton(), stop=stop)
+    with_inverse = len(products)
+    monkeypatch.setattr(kind, "inversion_cost", lambda self: np.inf)
+    other = minimize(risk, reg, TruncatedNewton(), stop=stop)
+    assert ours.status is other.status is Status.CONVERGED
+    assert ours.lower_bound <= other.objective
+    assert other.lower_bound <= ours.objective
+    assert with_inverse < 0.8 * (len(products) - with_inverse)
 
 
 def test_a_risk_without_a_hessian_is_refused(signs):

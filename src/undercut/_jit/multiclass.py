@@ -109,3 +109,17 @@ def softmax_ahead(S, D, b, shift, y, values, slopes):
             if p[k] > 0.0:
                 values[i] += p[k] * math.log(p[k])
         p[y[i]] -= 1.0
+
+
+@njit(cache=True, nogil=True)
+def softmax_conjugate(slopes, weight, y, share, values):
+    """``weight_i l*(share slopes_i / weight_i)`` of every sample; 0 for those without a weight."""
+    for i in range(y.size):
+        values[i] = 0.0
+        if weight[i] <= 0.0:
+            continue
+        scale = share / weight[i]
+        for k in range(slopes.shape[1]):
+            q = scale * slopes[i, k] + (k == y[i])
+            if q > 0.0:
+                values[i] += weight[i] * q * math.log(q)

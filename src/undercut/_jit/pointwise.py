@@ -14,6 +14,8 @@ HINGE, SQUARED_HINGE, HUBER_HINGE, LOGISTIC, EXPONENTIAL = MARGIN = range(5)
 SQUARED, ABSOLUTE, EPSILON_INSENSITIVE, QUANTILE, HUBER, POISSON = range(MARGIN.stop, MARGIN.stop + 6)
 FIRST_OTHER = MARGIN.stop  # from this number on, losses are no function of the margin
 
+QUADRATIC = (SQUARED_HINGE, HUBER_HINGE, SQUARED, HUBER)  # pieces of parabolas and straight lines
+
 LARGEST = 100.0  # larger exponents are cut off: they say no more than "far too large", and their squares would overflow
 
 
@@ -57,3 +59,24 @@ def _residual_slope(number, setting, residual):
             return 0.0
         return 1.0 if residual > 0.0 else -1.0
     return math.nan
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def parabolas_along(number, setting, y, weight, scores, direction, t):
+    """Weighted sum of losses in ``QUADRATIC`` at ``scores + t direction``, its first and its second derivative in t."""
+    value, first, second = 0.0, 0.0, 0.0
+    scale = 2.0 if number == SQUARED_HINGE else 0.5 / setting if number == HUBER_HINGE else 1.0
+    shift = 1.0 + setting if number == HUBER_HINGE else 1.0
+    reach = setting if number == HUBER else 1.0 if number == HUBER_HINGE else math.inf
+    is_margin = number < FIRST_OTHER
+    for i in range(y.size):
+        if weight[i] > 0.0:  # a sample without weight may overflow
+            off = scores[i] + t * direction[i] - shift * y[i]
+            free = scale * off
+            low = 0.0 if is_margin and y[i] < 0.0 else -reach
+            high = 0.0 if is_margin and y[i] > 0.0 else reach
+            g = min(max(free, low), high)
+            value += weight[i] * g * (off - 0.5 * g / scale)
+            first += weight[i] * g * direction[i]
+            second += weight[i] * direction[i] * direction[i] * (scale if low < free < high else 0.0)
+    return value, first, second

@@ -14,8 +14,9 @@ Rules that hold for every method of every contract here:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -177,6 +178,26 @@ class HessianOperator(Protocol):
         """The diagonal of H or a non-negative approximation: float64, shape (n_params,).  It scales the parameters."""
 
 
+Inverse: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+@runtime_checkable
+class InvertibleHessian(HessianOperator, Protocol):
+    """A Hessian with an approximate inverse, which reduces the number of products that a linear system takes.
+
+    >>> from undercut import LinearRisk, Squared
+    >>> hessian = LinearRisk(np.array([[2.0, 0.0], [0.0, 1.0]]), np.ones(2), Squared()).curvature(np.zeros(2))
+    >>> isinstance(hessian, InvertibleHessian), hessian.inverse(np.zeros(2))(np.ones(2))
+    (True, array([0.5, 2. ]))
+    """
+
+    def inversion_cost(self) -> float:
+        """The work of ``inverse``, in products with the Hessian; infinite where there is none."""
+
+    def inverse(self, ridge: FloatArray) -> Inverse:
+        """v to about ``(H + diag(ridge))^-1 v``: linear, symmetric and positive definite."""
+
+
 @runtime_checkable
 class CurvedRisk(LineRisk, Protocol):
     """A convex differentiable risk with a line search and products with its Hessian, which need not be formed.
@@ -237,6 +258,22 @@ class BatchedRisk(Risk, Protocol):
 
         rows : integer array of sample numbers, 0 ... n_samples - 1; may repeat, not modified
         """
+
+
+@runtime_checkable
+class DeviceRisk(Risk, Protocol):
+    """A risk whose data may be on a device: what a solver stores beside them in single precision goes there too.
+
+    Parameters, values and cuts are in main memory as those of any risk.
+
+    >>> from undercut.contracts import DeviceRisk
+    >>> from undercut.risks import CRF, NetworkChainRisk
+    >>> risk = NetworkChainRisk([[[0.0], [1.0]]], [[0, 1]], CRF(), hidden=(2,))
+    >>> isinstance(risk, DeviceRisk), risk.home.shape
+    (True, (2, 1))
+    """
+
+    home: Any  # an array or tensor that is where the data are
 
 
 @runtime_checkable

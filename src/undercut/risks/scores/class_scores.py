@@ -148,6 +148,14 @@ class SoftmaxScores(ClassScores):
         none = np.zeros(self.n_classes)
         return self._ahead(self.rows(scores), self.rows(rise), none, none)
 
+    def nearest(self, slopes: FloatArray) -> FloatArray | None:
+        """Slopes of distributions near these; those of each class sum to zero with free intercepts."""
+        P = np.maximum(self._probabilities(slopes), 0.0)
+        P /= P.sum(axis=1, keepdims=True)
+        P[np.arange(self.y.size), self.y] -= 1.0
+        P *= self.weight[:, None]
+        return P
+
     def _ahead(self, S: FloatArray, D: FloatArray, b: FloatArray, shift: FloatArray) -> Ahead:
         values, slopes = np.empty(self.y.size), np.empty_like(S)
         softmax_ahead(S, D, b, shift, self.y, values, slopes)
@@ -191,12 +199,23 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         start = self.settle(S)
         second = self.curvature(start)
         follow = pseudo_inverse(second.C) @ second.through(D).sum(axis=0)
-        P = self._probabilities(self._ahead(S, D, start.b, -follow).slopes)
-        at = self._descend(np.log(np.maximum(P, TINY)), np.zeros(self.n_classes))  # the nearest slopes in balance
-        if not _is_balanced(at):
+        slopes = self._balanced(self._ahead(S, D, start.b, -follow).slopes)
+        if slopes is None:
             return None
-        P = self._probabilities(at.slopes)
-        return Ahead(at.slopes, float(self.weight @ xlogy(P, P).sum(axis=1)))
+        P = np.maximum(self._probabilities(slopes), 0.0)
+        return Ahead(slopes, float(self.weight @ xlogy(P, P).sum(axis=1)))
+
+    @override
+    def nearest(self, slopes: FloatArray) -> FloatArray | None:
+        inside = super().nearest(slopes)
+        assert inside is not None
+        return self._balanced(inside)
+
+    def _balanced(self, slopes: FloatArray) -> FloatArray | None:
+        """The nearest slopes that sum to zero for each class."""
+        P = np.maximum(self._probabilities(slopes), TINY)
+        at = self._descend(np.log(P), np.zeros(self.n_classes))
+        return at.slopes if _is_balanced(at) else None
 
     @override
     def _settle(self, S: FloatArray) -> Settled:

@@ -2,21 +2,33 @@
 
 linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
 softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
+
+With few features they have an approximate inverse, from a sample of the rows; that of softmax is the inverse of the
+Kronecker product of two means, ``C / trace C`` of the blocks and ``X' diag(trace D_i) X`` of the samples.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from typing_extensions import override
 
-from undercut.contracts import GramProductDesign, HessianOperator
+from undercut.contracts import GramProductDesign, InvertibleHessian
+from undercut.contracts.risk import Inverse
 from undercut.maps.design import PerClass
 from undercut.risks.scores.class_scores import Curvature, pseudo_inverse
+from undercut.risks.scores.sampled_gram import CHOLESKY, EIGENVECTORS, sampled_gram, sampling_cost
 from undercut.types import FloatArray
 
+SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest
 
-class LinearHessian(HessianOperator):
+
+class LinearHessian(InvertibleHessian):
     """``X' diag(bend) X``."""
+
+    is_centered: ClassVar[bool] = False
 
     def __init__(self, design: GramProductDesign, bend: FloatArray) -> None:
         self.design, self.bend = design, bend
@@ -29,9 +41,22 @@ class LinearHessian(HessianOperator):
     def diagonal(self) -> FloatArray:
         return self.design.squared_rmatvec(self.bend)
 
+    @override
+    def inversion_cost(self) -> float:
+        return sampling_cost(self.design, 1, CHOLESKY)
+
+    @override
+    def inverse(self, ridge: FloatArray) -> Inverse:
+        matrix = sampled_gram(self.design, self.bend, centered=self.is_centered)
+        matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, SINGULAR * np.trace(matrix) + 1e-300)
+        factor = cho_factor(matrix, check_finite=False)
+        return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
+
 
 class CenteredHessian(LinearHessian):
     """``X' diag(bend) X - m m' / sum bend`` with ``m = X' bend``, for a sum of bend that is positive."""
+
+    is_centered = True
 
     def __init__(self, design: GramProductDesign, bend: FloatArray) -> None:
         super().__init__(design, bend)
@@ -48,8 +73,10 @@ class CenteredHessian(LinearHessian):
         return np.maximum(super().diagonal() - self._mixed**2 / self._total, 0.0)
 
 
-class SoftmaxHessian(HessianOperator):
+class SoftmaxHessian(InvertibleHessian):
     """The Hessian in W of the mean softmax loss, from its second derivatives in the scores."""
+
+    is_centered: ClassVar[bool] = False
 
     def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
         self.design, self.features, self.second = design, features, second
@@ -67,12 +94,27 @@ class SoftmaxHessian(HessianOperator):
     def diagonal(self) -> FloatArray:
         return np.concatenate([self.features.squared_rmatvec(np.ascontiguousarray(own)) for own in self._own.T])
 
+    @override
+    def inversion_cost(self) -> float:
+        return sampling_cost(self.features, self.second.P.shape[1], EIGENVECTORS)
+
+    @override
+    def inverse(self, ridge: FloatArray) -> Inverse:
+        C, shape = self.second.C, (self.second.P.shape[1], self.features.shape[1])
+        G = sampled_gram(self.features, self._own.sum(axis=1), centered=self.is_centered)
+        (by_class, V), (by_feature, U) = np.linalg.eigh(C / max(np.trace(C), 1e-300)), np.linalg.eigh(G)
+        size = np.outer(np.maximum(by_class, 0.0), np.maximum(by_feature, 0.0))
+        size += max(float(ridge.mean()), SINGULAR * float(size.max()))
+        return lambda v: np.asarray(V @ ((V.T @ v.reshape(shape) @ U) / size) @ U.T).reshape(-1)
+
 
 class FreeSoftmaxHessian(SoftmaxHessian):
     """With free intercepts, which follow a change of the scores by ``-C^+ (sum of its rows through D)``.
 
     The diagonal is that of a problem where the intercept of the same class alone is free.
     """
+
+    is_centered = True
 
     def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
         super().__init__(design, features, second)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit import piecewise
+from undercut._jit import piecewise, pointwise
 from undercut._jit.crossing import crossing
 from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
 from undercut.errors import CapabilityError
@@ -152,6 +152,20 @@ class FixedSmooth(Fixed, SmoothMean):
     def point(self, scores: FloatArray, direction: FloatArray) -> Point:
         value, slopes, _ = self.evaluate(scores)
         return Point(value, float(slopes @ direction), float(self.bend(scores) @ direction**2))
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        compiled = self.loss.compiled_slope
+        if compiled is None or compiled.number not in pointwise.QUADRATIC:
+            return super().minimizer(scores, direction, slope, curvature, accuracy)
+
+        def point(t: float) -> Point:
+            found = pointwise.parabolas_along(*compiled, self.y, self.weight, scores, direction, t)
+            return Point(*found) if math.isfinite(found[0]) else Point(math.inf, math.nan, math.nan)
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
 class FreeSmooth(SmoothMean):

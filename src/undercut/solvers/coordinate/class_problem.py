@@ -10,18 +10,19 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import xlogy
 from typing_extensions import override
 
 from undercut._jit import class_working_set as kernels
+from undercut._jit.multiclass import softmax_conjugate
 from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
-from undercut.solvers.coordinate.columns import Columns, Model
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, SparseColumns, Trial, some_columns
-from undercut.solvers.coordinate.gram_columns import CompressedGram
-from undercut.solvers.coordinate.sparse_problem import Iterate, Point, SparseProblem
+from undercut.risks.scores.class_scores import SoftmaxScores
+from undercut.solvers.coordinate.columns import Columns, Model, Move
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
+from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
 FEW = 300  # parameters: up to here a working set has a Gram matrix
@@ -59,9 +60,9 @@ class ClassModel:
 class ClassColumns(CompressedColumns):
     """Columns in compressed form, with a parameter for every class."""
 
-    def __init__(self, design: Design, ids: Array, n_classes: int) -> None:
-        self.ids, self.n_classes, self.n_samples = ids, n_classes, design.shape[0]
-        self.parts = _parts(design, ids)
+    def __init__(self, part: SparseDesign | DenseDesign, ids: Array, n_classes: int) -> None:
+        self.ids, self.n_classes, self.n_samples = ids, n_classes, part.shape[0]
+        self.parts = _by_columns(part)
         self.n_entries = n_classes * self.parts[1].size
 
     @property
@@ -104,17 +105,16 @@ class ClassColumns(CompressedColumns):
         return w.reshape(-1, self.n_classes)
 
 
-class ClassGramColumns(CompressedGram):
+class ClassGramColumns(GramColumns):
     """A few columns with many entries each, with a parameter for every class."""
 
-    derived: ClassVar[tuple[str, ...]] = (*CompressedGram.derived, "_flat")
+    derived: ClassVar[tuple[str, ...]] = (*GramColumns.derived, "_flat")
 
-    def __init__(self, columns: ClassColumns) -> None:
-        super().__init__(columns)
-        self._n_classes = columns.n_classes
+    def __init__(self, part: SparseDesign | DenseDesign, ids: Array, n_classes: int) -> None:
+        self.ids, self._n_classes = ids, n_classes
         self._flat: FloatArray | None = None
-        dense = self.X.nnz > DENSE * columns.n_samples * columns.ids.size
-        self._design = DenseDesign(self.X.toarray()) if dense else SparseDesign(self.X)
+        is_full = _n_entries(part) > DENSE * part.shape[0] * ids.size
+        self._design = DenseDesign(part.X.toarray()) if is_full and isinstance(part, SparseDesign) else part
 
     @override
     def gram(self, model: Model) -> FloatArray:
@@ -154,6 +154,8 @@ class ClassProblem(SparseProblem):
         super().__init__(reg, norms)
         self.risk, self.weight, self.design = risk, risk.weight, risk.features
         self.smoothness = SMOOTHNESS
+        assert isinstance(risk.phi, SoftmaxScores)
+        self._phi = risk.phi
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
@@ -169,24 +171,41 @@ class ClassProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array) -> Columns:
-        columns = ClassColumns(self.design, ids, self.risk.n_classes)
-        n_params = columns.n_params
-        is_small = n_params <= FEW or (n_params <= MANY and n_params**2 <= columns.n_entries)
-        return ClassGramColumns(columns) if is_small else columns
+        n_classes = self.risk.n_classes
+        part = _part(self.design, ids)
+        n_params, n_entries = ids.size * n_classes, _n_entries(part) * n_classes
+        if n_params <= FEW or (n_params <= MANY and n_params**2 <= n_entries):
+            return ClassGramColumns(part, ids, n_classes)
+        return ClassColumns(part, ids, n_classes)
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
-        value, slopes, b = self.risk.phi.settle(scores)
-        gradient = self.by_feature(self.risk.design.rmatvec(slopes.reshape(-1)))
-        return Point(value, slopes, gradient, scores, b)
+        value, slopes, b = self._phi.settle(scores)
+        return Point(value, slopes, self._gradient(slopes), scores, b)
+
+    def _gradient(self, slopes: FloatArray) -> FloatArray:
+        return self.by_feature(self.risk.design.rmatvec(slopes.reshape(-1)))
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
-        used = np.flatnonzero(self.weight > 0.0)
-        weight = self.weight[used]
-        q = share * slopes[used] / weight[:, None]
-        q[np.arange(used.size), self.risk.y[used]] += 1.0
-        return np.asarray(weight * xlogy(np.maximum(q, 0.0), np.maximum(q, 0.0)).sum(axis=1))
+        values = np.empty(self.weight.size)
+        softmax_conjugate(slopes, self.weight, self.risk.y, share, values)
+        return values
+
+    @override
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """A matrix for every pair of classes costs far more than another bound, which may save the next ones.
+
+        Not with L1 alone, where the bound is scaled by the largest violation of ``|X' slopes| <= l1``.
+        """
+        proved = super().best_bound(point, last, alive, objective)
+        if last is None or self.penalty.l2 <= 0.0:
+            return proved
+        model, move = last
+        ahead = self._phi.nearest(model.slopes + model.through(move.scores))
+        if ahead is None:
+            return proved
+        return max(proved, self.bound(ahead, self._gradient(ahead), alive, objective), key=lambda bound: bound.value)
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:
@@ -206,10 +225,22 @@ class ClassProblem(SparseProblem):
         return float(self.weight @ values), slopes
 
 
-def _parts(design: Design, ids: Array) -> Parts:
-    """The columns in compressed form; zeros of a dense matrix are left out."""
+def _part(design: Design, ids: Array) -> SparseDesign | DenseDesign:
+    """Some columns, as float64."""
     if isinstance(design, SparseDesign):
-        return SparseColumns(some_columns(design, ids), ids).parts
+        return some_columns(design, ids)
     assert isinstance(design, DenseDesign)
-    X = sp.csc_array(np.take(design.X, ids, axis=1))
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+    X = design.X if ids.size == design.shape[1] else np.take(design.X, ids, axis=1)
+    return DenseDesign(np.asarray(X, dtype=np.float64))
+
+
+def _n_entries(part: SparseDesign | DenseDesign) -> int:
+    return int(part.X.nnz if isinstance(part, SparseDesign) else np.count_nonzero(part.X))
+
+
+def _by_columns(part: SparseDesign | DenseDesign) -> Parts:
+    """The columns in compressed form; zeros of a dense matrix are left out."""
+    if isinstance(part, SparseDesign):
+        return compressed(part)
+    X = sp.csc_array(part.X)
+    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

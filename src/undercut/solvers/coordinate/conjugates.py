@@ -95,7 +95,6 @@ class SmoothConjugate(NamedTuple):
 
     values: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v), of targets and slopes v
     smoothness: float
-    nearest: Callable[[FloatArray, FloatArray], FloatArray]  # the v in the domain of l*, of targets and slopes
 
 
 def _exponential(y: FloatArray, v: FloatArray) -> FloatArray:
@@ -109,11 +108,14 @@ def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
     return _exponential(-np.ones_like(y), y + v)
 
 
+def _squared(y: FloatArray, v: FloatArray) -> FloatArray:
+    return np.asarray(v * (0.5 * v + y))
+
+
 _UNBOUNDED: dict[type[Loss], SmoothConjugate] = {
-    losses.Exponential: SmoothConjugate(
-        _exponential, np.inf, lambda y, v: np.where(y > 0.0, np.minimum(v, 0.0), np.maximum(v, 0.0))
-    ),
-    losses.Poisson: SmoothConjugate(_poisson, np.inf, lambda y, v: np.maximum(v, -y)),
+    losses.Squared: SmoothConjugate(_squared, 1.0),
+    losses.Exponential: SmoothConjugate(_exponential, np.inf),
+    losses.Poisson: SmoothConjugate(_poisson, np.inf),
 }
 
 
@@ -124,9 +126,4 @@ def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
     if type(loss) in _UNBOUNDED:
         return _UNBOUNDED[type(loss)]
     smoothness = conjugate_of(loss, np.ones(1)).smoothness
-
-    def nearest(y: FloatArray, v: FloatArray) -> FloatArray:
-        known = conjugate_of(loss, y)
-        return np.clip(v, -known.high, -known.low)
-
-    return SmoothConjugate(lambda y, v: conjugate_of(loss, y).values(-v), smoothness, nearest)
+    return SmoothConjugate(lambda y, v: conjugate_of(loss, y).values(-v), smoothness)

@@ -83,13 +83,9 @@ class SparseColumns(CompressedColumns):
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
-        X = design.X
-        self.n_samples = X.shape[0]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=ids.size))])
-        rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
-        kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
-        self.parts = (starts, rows, values)
-        self.n_entries = rows.size
+        self.n_samples = design.shape[0]
+        self.parts = compressed(design)
+        self.n_entries = self.parts[1].size
 
     @override
     def scores(self, w: FloatArray) -> FloatArray:
@@ -149,6 +145,15 @@ class WideColumns(DirectColumns):
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+
+
+def compressed(design: SparseDesign) -> Parts:
+    """X by columns."""
+    X = design.X
+    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
+    rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
+    return starts, rows, values
 
 
 def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:

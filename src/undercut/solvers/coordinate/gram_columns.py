@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
@@ -14,7 +13,6 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
-from undercut.solvers.coordinate.direct_columns import CompressedColumns
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -67,24 +65,6 @@ class PointwiseGram(GramColumns):
         if not np.array_equal(model.bend, self._last[0]):  # those of a quadratic loss are the same everywhere
             self._last = model.bend, self.weighted_gram(model.bend)
         return self._last[1]
-
-
-class CompressedGram(GramColumns):
-    """A few sparse columns with many entries each."""
-
-    def __init__(self, columns: CompressedColumns) -> None:
-        self.ids = columns.ids
-        self._columns = columns
-        starts, rows, values = columns.parts
-        self.X = sp.csc_array((values, rows, starts), shape=(columns.n_samples, columns.ids.size)).tocsr()
-
-    @override
-    def gradient(self, slopes: FloatArray) -> FloatArray:
-        return self._columns.gradient(slopes)
-
-    @override
-    def scores(self, w: FloatArray) -> FloatArray:
-        return self._columns.scores(w)
 
 
 class CompactColumns(PointwiseGram):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ class Iterate(NamedTuple):
     loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
+    last: tuple[Model, Move] | None = None  # the last model, and its minimum
 
 
 class Point(NamedTuple):
@@ -71,6 +73,7 @@ class Bound(NamedTuple):
 
     value: float
     share: float
+    gradient: FloatArray  # X' slopes
 
 
 class SparseProblem(ABC):
@@ -123,7 +126,12 @@ class SparseProblem(ABC):
 
     def used(self, by_sample: FloatArray) -> FloatArray:
         """Those of the samples with a weight."""
-        return by_sample if self.weight.all() else by_sample[self.weight > 0.0]
+        return by_sample if self._uses_all else by_sample[self.weight > 0.0]
+
+    @cached_property
+    def _uses_all(self) -> bool:
+        """Whether every sample has a weight."""
+        return bool(self.weight.all())
 
     def point(self, scores: FloatArray) -> Point:
         """The risk at these scores; ``NonfiniteError`` where it has no value."""
@@ -140,26 +148,31 @@ class SparseProblem(ABC):
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def bound(self, point: Point, alive: Array, objective: float) -> Bound:
-        """The best bound of ``share slopes``, and that share."""
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
+        return self.bound(point.slopes, point.gradient, alive, objective)
+
+    def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
+        """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""
         l1, l2 = self.penalty
-        squares, weight = self.used(row_sums(point.slopes**2)), self.used(self.weight)
+        squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        slopes = np.abs(point.gradient if alive.all() else point.gradient[alive])
+        steep = np.abs(gradient if alive.all() else gradient[alive])
         norms = self.norms if alive.all() else self.norms[alive]
-        steepest = float((largest(slopes) + ROUNDING * size * norms).max(initial=0.0))
+        steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
             shares |= {1.0, math.sqrt(min(shares))}
 
         def value(share: float) -> float:
-            terms, square = self.conjugate(point.slopes, share), 0.0
+            terms, square = self.conjugate(slopes, share), 0.0
             if l2 > 0.0:
-                over = np.maximum(share * slopes - l1, 0.0)
+                over = np.maximum(share * steep - l1, 0.0)
                 square = 0.5 * float(np.vdot(over, over)) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        return max(Bound(value(share), share) for share in shares)
+        best, share = max((value(share), share) for share in shares)
+        return Bound(best, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
         """The features that no solution uses: the dual point is within ``sqrt(2 L gap)`` of the best."""
@@ -191,6 +204,7 @@ class SparseProblem(ABC):
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move)
+        after = after._replace(last=(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -240,7 +254,7 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known.values, known.smoothness
+        self._values, self.smoothness = known
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
@@ -297,7 +311,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
         values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self.weight.all():
+        if not self._uses_all:
             values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
         return float(self.weight @ values), self.weight * slopes
 

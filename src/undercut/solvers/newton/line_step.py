@@ -8,11 +8,8 @@ import numpy as np
 
 from undercut.contracts import Cut, Line, LineRisk, QuadraticRegularizer
 from undercut.solvers.bounds import LINE_ACCURACY, check_plane, cut_bound, cut_size, tighter
-from undercut.solvers.newton.model_bound import model_bound
 from undercut.trace import Progress
 from undercut.types import FloatArray
-
-FITS = 0.5  # a Newton step whose best length differs more than that from 1 had a poor model
 
 
 @dataclass(frozen=True)
@@ -22,6 +19,7 @@ class NewtonState:
     solution: FloatArray
     cut: Cut  # at the solution
     progress: Progress
+    products: int = 0  # with the Hessian: the most that a direction has taken
 
 
 def start(risk: LineRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
@@ -50,7 +48,6 @@ def descend(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState, direc
     if not objective < last.objective:  # rounding: stay, but keep what the plane proves
         t, solution, objective = 0.0, w, last.objective
     check_plane(cut, w, last.objective, reg.value(w))
-    proved = max(cut_bound(risk, reg, cut), model_bound(risk, reg, w, line) if abs(t - 1.0) <= FITS else -np.inf)
-    lower_bound = tighter(last.lower_bound, proved, objective, cut_size(cut))
+    lower_bound = tighter(last.lower_bound, cut_bound(risk, reg, cut), objective, cut_size(cut))
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return NewtonState(line, t, solution, cut if t else state.cut, progress)
+    return NewtonState(line, t, solution, cut if t else state.cut, progress, state.products)

@@ -10,7 +10,7 @@ which closes quadratically with the gradient.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -19,7 +19,9 @@ from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
 from undercut.risks.scores.linear import SmoothLine
+from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
+from undercut.solvers.newton.model_bound import model_bound
 from undercut.types import FloatArray
 
 
@@ -54,7 +56,12 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         direction = -_solve(hessian, reg.gradient(w) + state.cut.a)
 
         # 2. The minimum of J along it; the plane there proves a bound.
-        return descend(risk, reg, state, direction)
+        moved = descend(risk, reg, state, direction)
+
+        # 3. So do the slopes that the model predicted.
+        last = moved.progress
+        bound = tighter(last.lower_bound, model_bound(risk, reg, moved.line), last.objective)
+        return replace(moved, progress=replace(last, lower_bound=bound))
 
 
 def _solve(H: FloatArray, g: FloatArray) -> FloatArray:

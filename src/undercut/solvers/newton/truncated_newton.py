@@ -1,7 +1,8 @@
 """Newton's method with conjugate gradients and an exact line search, for smooth risks with many parameters.
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
-products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``.  The plane at w proves
+products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``, or by an approximate inverse
+where making it costs less than the products of the last direction.  The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
@@ -10,6 +11,7 @@ which closes with the square of the gradient.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
@@ -17,7 +19,8 @@ from typing import ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import CurvedRisk, QuadraticRegularizer, Solver
+from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, QuadraticRegularizer, Solver
+from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
@@ -60,24 +63,35 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
             return hessian.product(v) + reg.hessian_product(v)
 
         # 1. The Newton direction, up to a share of the gradient.
-        scale = hessian.diagonal() + reg.hessian_diagonal(risk.n_params)
-        direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), scale, self.forcing)
+        inverse, preparation = _preconditioner(hessian, reg.hessian_diagonal(risk.n_params), state.products)
+        direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), inverse, self.forcing)
 
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
-        n_passes = state.progress.n_passes + count + 1  # one for the diagonal
-        return replace(moved, progress=replace(moved.progress, n_passes=n_passes))
+        progress = replace(moved.progress, n_passes=state.progress.n_passes + count + preparation)
+        return replace(moved, products=max(count, state.products), progress=progress)
+
+
+def _preconditioner(hessian: HessianOperator, ridge: FloatArray, products: int) -> tuple[Inverse, int]:
+    """An approximate inverse of ``H + diag(ridge)``, and the products that it costs.
+
+    ``products`` : the most that a direction has taken so far.
+    """
+    if isinstance(hessian, InvertibleHessian) and hessian.inversion_cost() < products:
+        return hessian.inverse(ridge), math.ceil(hessian.inversion_cost())
+    diagonal = hessian.diagonal() + ridge
+    return lambda v: v / diagonal, 1
 
 
 def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray], target: FloatArray, scale: FloatArray, forcing: float
+    product: Callable[[FloatArray], FloatArray], target: FloatArray, inverse: Inverse, forcing: float
 ) -> tuple[FloatArray, int]:
-    """(x, products): ``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' r / scale)``.
+    """(x, products): ``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``.
 
     It ends early at the deadline of the run, and where rounding makes A look indefinite.
     """
     x, residual = np.zeros_like(target), target.copy()
-    scaled = residual / scale
+    scaled = inverse(residual)
     size = float(residual @ scaled)
     enough = forcing**2 * size
     direction = scaled
@@ -90,7 +104,7 @@ def conjugate_gradients(
             break
         x += size / curvature * direction
         residual -= size / curvature * along
-        scaled = residual / scale
+        scaled = inverse(residual)
         last, size = size, float(residual @ scaled)
         if size <= enough or expired():
             break
