@@ -99,10 +99,11 @@ def _rows(name: str, n_parts: int, n_rows: int | None) -> tuple[list[int], Calla
 def _ocr(n_parts: int) -> tuple[list[int], Callable[[int, int], dict[str, Any]]]:
     words = load_ocr(data_file(Path("ocr", "letter.data.gz")))
     starts = np.concatenate([[0], np.cumsum(words.lengths)])
+    letters = np.searchsorted(np.unique(words.y), words.y)
 
     def save(low: int, high: int) -> dict[str, Any]:
         tokens = slice(starts[low], starts[high])
-        return {"X": words.X[tokens], "y": words.y[tokens], "lengths": words.lengths[low:high]}
+        return {"X": words.X[tokens], "y": letters[tokens], "lengths": words.lengths[low:high]}
 
     return [words.lengths.size * k // n_parts for k in range(n_parts + 1)], save
 

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "dask": ["maps.cluster"],
-    "distributed": ["maps.cluster"],
+    "distributed": ["maps.cluster", "maps.worker"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],

@@ -15,6 +15,7 @@ from undercut._jit.compile import on_compile
 from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, duration, fitted
 from undercut.errors import require
 from undercut.io.trace_file import TraceFile
+from undercut.maps.parts import Parts
 from undercut.solvers.checkpoint import Checkpoint
 from undercut.trace import Progress, Result, Run, Status
 from undercut.types import FloatArray
@@ -49,6 +50,7 @@ class LiveProgress:
         every = EVERY if verbose < 2 else 0.0
         self._display = Display(title, after=after, every=every, plain=verbose > 1, console=console)
         self._left = TimeLeft(gap_rel or 0.0)
+        self._parts: Parts | None = None  # where the data are, if in parts
         self._compiling = on_compile(lambda: self._display.show([Part("compiling, once on this machine")]))
 
     def __enter__(self) -> LiveProgress:
@@ -61,9 +63,16 @@ class LiveProgress:
         self._display.__exit__(kind, error, at)
         self._compiling.__exit__(kind, error, at)
 
+    def started(self, run: Run) -> None:
+        """Remember where the data are."""
+        parts = getattr(run.risk, "parts", None)
+        self._parts = parts if isinstance(parts, Parts) else None
+
     def __call__(self, progress: Progress) -> None:
         left = self._left.after(progress.seconds, _relative_gap(progress))
-        self._display.show(step_parts(progress, self._left.wanted, left))
+        where = [] if self._parts is None else self._parts.remarks()
+        remarks = [Part(text, 5 + rank) for rank, text in enumerate(where)]
+        self._display.show([*step_parts(progress, self._left.wanted, left), *remarks])
 
 
 class EarlyStopping:

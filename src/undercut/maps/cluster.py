@@ -7,8 +7,6 @@ too, and sent again.  What a question leaves on a worker beside its answer is a 
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -16,15 +14,20 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import dask
-import numpy as np
-from distributed import Client, LocalCluster, get_worker, wait
-from distributed.client import ClosedClientError
-from distributed.scheduler import KilledWorker
 from typing_extensions import override
 
-from undercut.errors import ClusterError, DataError, UndercutError, require
-from undercut.maps.parts import Parts, naming, nbytes, numbered
+from undercut.errors import CapabilityError, ClusterError, DataError, require
+from undercut.maps.parts import Parts, nbytes, numbered
+
+try:
+    import dask
+    from distributed import Client, LocalCluster, wait
+    from distributed.client import ClosedClientError
+    from distributed.scheduler import KilledWorker
+
+    from undercut.maps import worker
+except ImportError as error:
+    raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
 FAN_IN = 4  # answers that are added in one task of the tree, and that the client receives
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
@@ -91,7 +94,11 @@ class Cluster:
 
     @property
     def n_workers(self) -> int:
-        return len(self.client.nthreads())
+        """How many workers there are; 0 while the scheduler does not answer."""
+        try:
+            return len(self.client.nthreads()) if self.client.status == "running" else 0
+        except (OSError, TimeoutError):
+            return 0
 
     @property
     def dashboard(self) -> str | None:
@@ -163,7 +170,7 @@ class ClusterParts(Parts):
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
-        self._asked(_nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
+        self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
     @override
     def each(
@@ -187,6 +194,12 @@ class ClusterParts(Parts):
         return reduce(add, (reply.answer for reply in self._answered(function, shared, given, add)))
 
     @override
+    def remarks(self) -> list[str]:
+        cluster = self.cluster
+        where = [f"dashboard {cluster.dashboard}"] if cluster.dashboard else []
+        return [f"{cluster.n_workers} workers", f"{sized(cluster.traffic.total)} moved", *where]
+
+    @override
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
         given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
         sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
@@ -196,16 +209,16 @@ class ClusterParts(Parts):
         """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
-        return self.cluster.client.submit(_single, self.futures[k], function, given, pure=False)
+        return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
 
-    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """Replies of parts that were there before: data that cannot be read again are a loss, not a wrong argument."""
         try:
             return self._asked(function, shared, given, add)
         except DataError as error:
             raise ClusterError(str(error)) from error
 
-    def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _asked(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         for _ in range(ATTEMPTS):
             try:
                 return self._round(function, shared, given, add)
@@ -215,19 +228,19 @@ class ClusterParts(Parts):
                 raise ClusterError(f"several workers died with the same partition: {error}") from error
         raise ClusterError(f"a question was lost {ATTEMPTS} times, each time with the worker that it was asked")
 
-    def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[_Reply]:
+    def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """One message to the scheduler with all tasks of a question, and one back."""
         client, traffic = self.cluster.client, self.cluster.traffic
         hands = [wanted for hand in self._placed() if (wanted := [k for k in hand if k in given])]
-        ask, merge = dask.delayed(_answers, pure=False), dask.delayed(_merged, pure=False)
+        ask, merge = dask.delayed(worker.answers, pure=False), dask.delayed(worker.merged, pure=False)
         size = nbytes(shared)
-        sent = dask.delayed(_kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
+        sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
         replies = [
             ask([self.futures[k] for k in hand], hand, function, sent, [given[k] for k in hand], add) for hand in hands
         ]
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
-        got: list[_Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
+        got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
         traffic.rounds += 1
         traffic.sent += size * len(hands) + nbytes(list(given.values()))
         traffic.received += sum(reply.nbytes for reply in got)
@@ -253,36 +266,10 @@ class ClusterParts(Parts):
         self._hands = []
 
 
-@dataclass
-class Held:
-    """A part on its worker."""
-
-    value: Any
-    name: str
-
-    def __sizeof__(self) -> int:
-        """The bytes that moving it to another worker would take: Dask weighs them against waiting."""
-        sizes: list[int] = []
-        try:
-            rest = pickle.dumps(self.value, protocol=5, buffer_callback=lambda block: sizes.append(block.raw().nbytes))
-        except Exception:  # a value that cannot be moved stays where it is
-            return sys.getsizeof(self.value)
-        return len(rest) + sum(sizes)
-
-
-@dataclass
-class _Reply:
-    """The answer of one hand, or of several, with what it takes to send it."""
-
-    answer: Any
-    nbytes: int
-    homes: list[tuple[int, str]]  # where each part was when it answered
-
-
 class _Source:
     """How a part comes to a worker."""
 
-    def start(self, client: Client, name: str, worker: str) -> Any:
+    def start(self, client: Client, name: str, home: str) -> Any:
         raise NotImplementedError
 
 
@@ -291,8 +278,8 @@ class _Sent(_Source):
     value: Any
 
     @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        return client.scatter(Held(self.value, name), workers=[worker], hash=False)
+    def start(self, client: Client, name: str, home: str) -> Any:
+        return client.scatter(worker.Held(self.value, name), workers=[home], hash=False)
 
 
 @dataclass
@@ -301,9 +288,9 @@ class _Loaded(_Source):
     source: Any
 
     @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
+    def start(self, client: Client, name: str, home: str) -> Any:
         given = self.function, (self.source,), name
-        return client.submit(_held, *given, pure=False, workers=[worker], allow_other_workers=True)
+        return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
 
 
 @dataclass
@@ -312,9 +299,9 @@ class _Computed(_Source):
     blocks: tuple[Any, ...]
 
     @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
-        task = dask.delayed(_held, pure=False)(self.make, list(self.blocks), name)
-        return client.compute(task, workers=[worker], allow_other_workers=True)
+    def start(self, client: Client, name: str, home: str) -> Any:
+        task = dask.delayed(worker.held, pure=False)(self.make, list(self.blocks), name)
+        return client.compute(task, workers=[home], allow_other_workers=True)
 
 
 @dataclass
@@ -325,11 +312,11 @@ class _Made(_Source):
     shared: tuple[Any, ...]
 
     @override
-    def start(self, client: Client, name: str, worker: str) -> Any:
+    def start(self, client: Client, name: str, home: str) -> Any:
         if self.parent.futures[self.k].status in LOST:
             source = self.parent._sources[self.k]
-            self.parent.futures[self.k] = source.start(client, name, worker)
-        return client.submit(_made, self.parent.futures[self.k], self.function, self.shared, pure=False)
+            self.parent.futures[self.k] = source.start(client, name, home)
+        return client.submit(worker.made, self.parent.futures[self.k], self.function, self.shared, pure=False)
 
 
 def row_blocks(collection: Any) -> list[Any]:
@@ -361,6 +348,19 @@ def _is_pending(futures: list[Any], timeout: float) -> bool:
     return False
 
 
+def sized(n_bytes: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> sized(950), sized(1.5e6), sized(2e10)
+    ('950 B', '1.5 MB', '20 GB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
+
+
 def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:
     """Parts of a worker, dealt to its threads.
 
@@ -371,51 +371,3 @@ def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int
     for k, home in sorted(homes.items()):
         there[home].append(k)
     return [parts[i :: nthreads.get(home, 1)] for home, parts in there.items() for i in range(nthreads.get(home, 1))]
-
-
-def _held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held:
-    return Held(_called(function, given, name), name)
-
-
-def _called(function: Callable[..., Any], given: Sequence[Any], name: str) -> Any:
-    """The answer of a function, whose errors say where they happened."""
-    where = f"{name} on worker {get_worker().address}"
-    with naming(where), np.errstate(over="ignore", invalid="ignore"):
-        try:
-            return function(*given)
-        except (UndercutError, OSError):
-            raise
-        except Exception as error:
-            raise ClusterError(f"{type(error).__name__}: {error}") from error
-
-
-def _made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> Held:
-    return _held(function, (part.value, *shared), part.name)
-
-
-def _single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    return _called(function, (part.value, *given), part.name)
-
-
-def _kept(shared: tuple[Any, ...]) -> tuple[Any, ...]:
-    return shared
-
-
-def _answers(parts: list[Held], numbers: list[int], function: Any, shared: Any, items: list[Any], add: Any) -> _Reply:
-    """What the parts of one hand answer: a list of pairs of number and answer, or their sum."""
-    answers = [_single(part, function, (*shared, *(item or ()))) for part, item in zip(parts, items, strict=True)]
-    homes = [(number, get_worker().address) for number in numbers]
-    if add is None:
-        return _Reply(list(zip(numbers, answers, strict=True)), nbytes(answers), homes)
-    answer = reduce(add, answers)
-    return _Reply(answer, nbytes(answer), homes)
-
-
-def _merged(replies: list[_Reply], add: Callable[[Any, Any], Any]) -> _Reply:
-    answer = reduce(add, (reply.answer for reply in replies))
-    homes = [home for reply in replies for home in reply.homes]
-    return _Reply(answer, sum(reply.nbytes for reply in replies), homes)
-
-
-def _nothing(part: Any) -> None:
-    return None

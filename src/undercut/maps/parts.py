@@ -26,6 +26,10 @@ class Parts(ABC):
 
     names: Sequence[str]
 
+    def remarks(self) -> list[str]:
+        """What a line of progress says about where the parts are, most important first; nothing for this process."""
+        return []
+
     def __len__(self) -> int:
         return len(self.names)
 

@@ -40,6 +40,11 @@ class ShardedDesign(BlockDesign, WeightedGramDesign, GramProductDesign):
         self.starts = np.cumsum([0, *(n for n, _ in shapes)])
         self.shape = int(self.starts[-1]), shapes[0][1]
 
+    @property
+    def parts(self) -> Parts:
+        """The matrices where they are."""
+        return self._parts
+
     def gathered(self, parts: Parts, name: str) -> Array:
         """One entry of the data of all parts, such as ``y``, in the order of the rows."""
         return np.concatenate(parts.each(_entry, name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -125,7 +126,12 @@ class SparseProblem(ABC):
 
     def used(self, by_sample: FloatArray) -> FloatArray:
         """Those of the samples with a weight."""
-        return by_sample if self.weight.all() else by_sample[self.weight > 0.0]
+        return by_sample if self._uses_all else by_sample[self.weight > 0.0]
+
+    @cached_property
+    def _uses_all(self) -> bool:
+        """Whether every sample has a weight."""
+        return bool(self.weight.all())
 
     def point(self, scores: FloatArray) -> Point:
         """The risk at these scores; ``NonfiniteError`` where it has no value."""
@@ -305,7 +311,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
         values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self.weight.all():
+        if not self._uses_all:
             values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
         return float(self.weight @ values), self.weight * slopes
 

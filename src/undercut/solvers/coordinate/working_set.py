@@ -32,6 +32,7 @@ from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -128,8 +129,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
             columns = problem.columns(self._working_set(problem, state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
-        elif state.damping == 0.0 and columns.ids.size >= np.count_nonzero(state.alive):
-            effort = Effort(1, MAX_ROUNDS)  # the next bound costs little more than the slopes of the working set
+        elif _is_costly(columns, state):
+            effort = Effort(1, MAX_ROUNDS)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
@@ -170,6 +171,12 @@ def _outside(violation: FloatArray, ids: Array) -> float:
     others = violation.copy()
     others[ids] = 0.0
     return float(others.max(initial=0.0))
+
+
+def _is_costly(columns: Columns, state: WorkingSetState) -> bool:
+    """Whether a Newton step, which succeeds, costs so much more than a bound that each is worth one."""
+    is_whole = columns.ids.size >= int(np.count_nonzero(state.alive))
+    return is_whole and state.damping == 0.0 and isinstance(columns, GramColumns)
 
 
 def _features(risk: SparseRisk) -> Design:
