@@ -57,6 +57,10 @@ class Cluster:
     dashboard does; their script must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security``
     object with TLS settings.
     What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
+
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:
+    ...     Cluster(client).load(abs, [-1, 2]).each(float)
+    [1.0, 2.0]
     """
 
     def __init__(
