@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 LOOK = 1.0  # seconds between two looks at the limits
+PREPARATION = 120.0  # more seconds for a job that has not begun to measure
 
 
 @dataclass
@@ -68,7 +69,7 @@ class _Running:
     outcome: Outcome
     process: Any
     pipe: Connection
-    began: float = field(default_factory=time.time)
+    began: float = field(default_factory=lambda: time.time() + PREPARATION)
 
     @classmethod
     def start(cls, job: Job) -> _Running:
@@ -99,7 +100,7 @@ class _Running:
         """Whether the job is over because of a limit."""
         if time.time() < min(self.began + self.job.seconds, end):
             return False
-        self.outcome.failure = f"over the limit of {time.time() - self.began:.0f} s"
+        self.outcome.failure = f"over the limit of {self.seconds:.0f} s"
         return True
 
     def close(self) -> Outcome:
@@ -107,10 +108,12 @@ class _Running:
         self.process.join()
         self.pipe.close()
         name = ", ".join(str(part) for part in self.outcome.key)
-        print(
-            f"{name}: {self.outcome.failure or 'done'}, {time.time() - self.began:.0f} s", file=sys.stderr, flush=True
-        )
+        print(f"{name}: {self.outcome.failure or 'done'}, {self.seconds:.0f} s", file=sys.stderr, flush=True)
         return self.outcome
+
+    @property
+    def seconds(self) -> float:
+        return max(time.time() - self.began, 0.0)
 
 
 def run_jobs(jobs: Sequence[Job], n_processes: int, end: float = float("inf")) -> dict[tuple[Any, ...], Outcome]:

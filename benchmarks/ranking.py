@@ -75,9 +75,10 @@ def run(report: Report, name: str, title: str, n_folds: int) -> Result:
         each = [measure(method, fold, judged_by(name)) for fold in SETS[name](number)]
         found.append(np.mean([measures for measures, _ in each], axis=0))
         seconds.append(sum(spent for _, spent in each))
-        report(f"{len(found)} of {n_folds} folds")
-    counts = [getattr(method, what, 0) for what in ("n_fits", "n_open", "n_constant")]
-    return Result(np.array(found), float(np.mean(seconds)), *counts)
+        counts = [getattr(method, what, 0) for what in ("n_fits", "n_open", "n_constant")]
+        result = Result(np.array(found), float(np.mean(seconds)), *counts)
+        report(result)
+    return result
 
 
 def warm_up(title: str) -> None:
@@ -97,20 +98,23 @@ def compare(names: Sequence[str], n_folds: int, n_processes: int, limit: float, 
         f"Rankings: mean in test over {n_folds} folds or seeds ± standard error",
         ["set", "method", *MEASURES, "seconds, whole grid"],
     )
+    found = {pair: each for pair, outcome in outcomes.items() if (each := outcome.value or outcome.so_far) is not None}
     for name in names:
         for title in METHODS:
-            outcome = outcomes[name, title]
-            if outcome.is_done:
-                values = outcome.value.measures
-                cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(values.mean(axis=0), error(values), strict=True)]
-                table.row(name, title, *cells, f"{outcome.value.seconds:.1f}")
-            else:
-                table.row(name, title, *["-"] * len(MEASURES), f"{outcome.failure}: {outcome.so_far or '-'}")
-    judge({pair: outcome.value for pair, outcome in outcomes.items() if outcome.is_done}, names)
+            if (name, title) not in found:
+                table.row(name, title, *["-"] * len(MEASURES), outcomes[name, title].failure)
+                continue
+            values = found[name, title].measures
+            cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(values.mean(axis=0), error(values), strict=True)]
+            late = "" if len(values) == n_folds else f", {len(values)} of {n_folds} folds in {limit:g} s"
+            table.row(name, title, *cells, f"{found[name, title].seconds:.1f}{late}")
+    judge({pair: each for pair, each in found.items() if len(each.measures) == n_folds}, names)
 
 
 def error(values: np.ndarray) -> np.ndarray:
-    """The standard error of the mean over folds."""
+    """The standard error of the mean over folds; NaN for a single one."""
+    if len(values) < 2:
+        return np.full(values.shape[1:], np.nan)
     return values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 

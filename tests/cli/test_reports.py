@@ -191,6 +191,13 @@ def test_models_and_data_go_through_standard_input_and_output(folder, monkeypatc
     assert json.loads(capsysbinary.readouterr().out)["accuracy"] == metrics.accuracy_score(y, saved.predict(X))
 
 
+def test_an_error_in_standard_input_names_it(folder, undercut, monkeypatch):
+    feed(monkeypatch, b"1 1:0.5\n-1 x:2\n")
+    code, _, err = undercut("train", "-")
+    assert code == 1
+    assert err.startswith("undercut: error: standard input:2: ")
+
+
 def test_a_stream_learns_from_standard_input(folder, undercut, monkeypatch):
     feed(monkeypatch, (folder / "cancer.svm").read_bytes())
     options = ("--online", "--lambda", 1e-2, "--chunk-rows", 100)

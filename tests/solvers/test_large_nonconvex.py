@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from undercut import L2, FunctionRisk, Lbfgs, NonconvexBundle, Status, Stop, minimize
+from undercut import L2, Checkpoint, FunctionRisk, Lbfgs, NonconvexBundle, Status, Stop, minimize
 from undercut.errors import ParameterError
 from undercut.risks import CRF, NetworkChainRisk
 from undercut.solvers import StochasticGradient
@@ -71,6 +71,20 @@ def test_planes_lie_beside_the_data():
     state = solver.step(tensor, reg, solver.init(tensor, reg, w0))
     assert isinstance(state.bundle.planes.A, torch.Tensor)
     assert isinstance(state.solution, np.ndarray)
+
+
+def test_a_run_on_tensors_is_resumed(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rng, path = np.random.default_rng(0), tmp_path / "run.ck"
+    X, y = torch.as_tensor(rng.random((20, 4))), rng.integers(0, 3, 20)
+
+    def run(steps, **options):
+        risk = NetworkChainRisk(X, y, CRF(), [5] * 4, hidden=(4,), n_labels=3)
+        stop, solver = Stop(gap_rel=0.0, max_steps=steps), NonconvexBundle(line_search="single", precision="single")
+        return minimize(risk, L2(0.01), solver, w0=risk.random_start(np.random.default_rng(0)), stop=stop, **options)
+
+    run(4, callbacks=[Checkpoint(path)])
+    np.testing.assert_array_equal(run(8, resume=path).w, run(8).w)
 
 
 def test_many_parameters_are_stored_in_single_precision():

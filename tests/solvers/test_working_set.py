@@ -28,8 +28,10 @@ from undercut import (
 from undercut.errors import CapabilityError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.csr import SparseDesign
+from undercut.maps.design import as_design
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
+from undercut.solvers.coordinate.columns import column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, some_columns
 from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
@@ -275,6 +277,38 @@ def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
     starts, rows, values = columns.parts
     assert np.array_equal(some.X.toarray(), X.toarray()[:, ids])
     assert np.array_equal(sp.csc_array((values, rows, starts), shape=(9, len(ids))).toarray(), X.toarray()[:, ids])
+
+
+@pytest.mark.parametrize("columns", [[4], [5, 0, 3], list(range(6)), []])
+def test_the_gram_matrix_of_some_columns_is_a_part_of_that_of_all(columns):
+    rng = np.random.default_rng(5)
+    parts = (rng.standard_normal(9), np.array([0, 3, 3, 5, 1, 0, 4, 2, 5]), np.array([0, 4, 4, 7, 9]))
+    design = SparseDesign(sp.csr_matrix(parts, shape=(4, 6)))  # column 3 twice in a row, and an empty row
+    g = np.array([0.5, 1.0, 0.0, 2.0])
+    chosen = np.array(columns, np.int64)
+    expected = design.weighted_gram(g)[np.ix_(chosen, chosen)]
+    np.testing.assert_allclose(design.partial_gram(g, chosen), expected, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_norms_of_columns_do_not_depend_on_the_layout(order, dtype):
+    X = np.random.default_rng(6).standard_normal((50, 7)).astype(dtype)
+    weight = np.linspace(0.0, 1.0, 50)
+    norms = column_norms(as_design(np.asarray(X, order=order)), weight)
+    np.testing.assert_allclose(norms, np.sqrt(weight @ X.astype(np.float64) ** 2), rtol=1e-12)
+
+
+def test_scores_that_are_carried_on_stay_those_of_the_parameters():
+    """Objectives of 60 steps in a row are those of their parameters, though few are computed from these."""
+    X, y = problem_of("squared_hinge", 80, 40, seed=3)
+    risk, reg, solver = LinearRisk(X, y, LOSSES["squared_hinge"].loss, fit_intercept=True), L1(1e-4), WorkingSet()
+    state = solver.init(risk, reg, np.zeros(40))
+    for _ in range(60):
+        state = solver.step(risk, reg, state)
+        assert state.progress.objective == pytest.approx(
+            reg.value(state.solution) + risk.value(state.solution), rel=1e-13
+        )
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -258,6 +258,22 @@ class BatchedRisk(Risk, Protocol):
 
         rows : integer array of sample numbers, 0 ... n_samples - 1; may repeat, not modified
         """
+
+
+@runtime_checkable
+class DeviceRisk(Risk, Protocol):
+    """A risk whose data may be on a device: what a solver stores beside them in single precision goes there too.
+
+    Parameters, values and cuts are in main memory as those of any risk.
+
+    >>> from undercut.contracts import DeviceRisk
+    >>> from undercut.risks import CRF, NetworkChainRisk
+    >>> risk = NetworkChainRisk([[[0.0], [1.0]]], [[0, 1]], CRF(), hidden=(2,))
+    >>> isinstance(risk, DeviceRisk), risk.home.shape
+    (True, (2, 1))
+    """
+
+    home: Any  # an array or tensor that is where the data are
 
 
 @runtime_checkable

@@ -132,3 +132,12 @@ def label_codes(y: Any, lengths: NDArray[np.int64], *, flat: bool) -> NDArray[np
     if codes.dtype.kind not in "iu" or codes.ndim != 1 or (codes < 0).any():
         raise DataError(f"y must hold labels 0, 1, ..., K - 1; got {codes[:5]} ... of dtype {codes.dtype}")
     return codes.astype(np.int64)
+
+
+def label_count(codes: NDArray[np.int64], n_labels: int | None) -> int:
+    """How many labels there are: as given, or one more than the largest code."""
+    if n_labels is None:
+        return int(codes.max()) + 1
+    if n_labels <= codes.max():
+        raise DataError(f"`n_labels` must exceed every label in y; got {n_labels} and a label {codes.max()}")
+    return n_labels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from undercut.types import FloatArray
 
 MAX_ITERATIONS = 60
+SIMPLEX_ACCURACY = 1e-13
 
 
 class Solution(NamedTuple):
@@ -35,11 +36,8 @@ class Program(NamedTuple):
         import piqp  # here: most runs never need it
 
         solver = piqp.SparseSolver()
-        settings = solver.settings
-        settings.eps_abs = settings.eps_duality_gap_abs = accuracy
-        settings.eps_rel = settings.eps_duality_gap_rel = 0.0
-        settings.check_duality_gap = True
-        settings.max_iter = MAX_ITERATIONS
+        _ask_for(solver.settings, accuracy)
+        solver.settings.max_iter = MAX_ITERATIONS
         solver.setup(self.P, self.cost, None, None, self.G, None, self.h, self.lower, self.upper)
         solver.solve()
         result = solver.result
@@ -53,10 +51,14 @@ def simplex_solution(H: FloatArray, b: FloatArray, scale: float) -> FloatArray:
 
     n = b.size
     solver = piqp.DenseSolver()
-    settings = solver.settings
-    settings.eps_abs = settings.eps_duality_gap_abs = 1e-13
-    settings.eps_rel = settings.eps_duality_gap_rel = 0.0
-    settings.check_duality_gap = True
+    _ask_for(solver.settings, SIMPLEX_ACCURACY)
     solver.setup(H / scale, -b / scale, np.ones((1, n)), np.ones(1), None, None, None, np.zeros(n), None)
     solver.solve()
     return np.asarray(solver.result.x)
+
+
+def _ask_for(settings: Any, accuracy: float) -> None:
+    """An absolute accuracy of residuals and gap."""
+    settings.eps_abs = settings.eps_duality_gap_abs = accuracy
+    settings.eps_rel = settings.eps_duality_gap_rel = 0.0
+    settings.check_duality_gap = True

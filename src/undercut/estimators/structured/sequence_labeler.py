@@ -167,7 +167,8 @@ class SequenceLabeler(CertifiedEstimator):
 
     def _last_fit(self) -> Any:
         """What a warm start begins from."""
-        return neural.last_fit(self) if self.layers_ else (self.classes_, self._weights())
+        has_layers = bool(getattr(self, "layers_", None))  # which older model files do not mention
+        return neural.last_fit(self) if has_layers else (self.classes_, self._weights())
 
     def _start(self, risk: Any, last: Any) -> neural.Start:
         """Where the run of a fit starts; the last fit of another kind does not count."""

@@ -22,11 +22,11 @@ from typing_extensions import override
 from undercut._jit import chain
 from undercut.contracts import BatchedRisk, Evaluation, Line, Risk, ScoreFunction
 from undercut.devices import in_memory
-from undercut.errors import DataError, require
+from undercut.errors import require
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
 from undercut.maps.design import as_matrix
 from undercut.maps.emissions import AllPairs, Emissions, seen_pairs
-from undercut.maps.sequences import label_codes, stack_sequences
+from undercut.maps.sequences import label_codes, label_count, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.structured.chain_line import ChainLine
@@ -200,10 +200,7 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         stacked = stack_sequences(X, lengths)
         stacked = stacked._replace(X=in_memory(stacked.X))
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
-        if n_labels is None:
-            n_labels = int(codes.max()) + 1
-        elif n_labels <= codes.max():
-            raise DataError(f"`n_labels` must exceed every label in y; got {n_labels} and a label {codes.max()}")
+        n_labels = label_count(codes, n_labels)
         chains = Chains(stacked.lengths, n_labels)
         weight = normalized_weights(sample_weight, chains.n_chains)
         has = ChainMask.full(n_labels, start=start, end=end, bias=bias)

@@ -15,21 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from undercut.contracts import BatchedRisk, Risk
+from undercut.contracts import BatchedRisk, DeviceRisk, Risk
 from undercut.devices import on_host, to_host
-from undercut.errors import DataError
 from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chain_networks import ChainNetwork, NetworkWeights
 from undercut.maps.chains import Chains
 from undercut.maps.networks import Network
-from undercut.maps.sequences import label_codes, stack_sequences
+from undercut.maps.sequences import label_codes, label_count, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.map_risk import MapRisk
 from undercut.risks.structured.chain import ChainLoss
 from undercut.types import Array, FloatArray
 
 
-class NetworkChainRisk(MapRisk, BatchedRisk):
+class NetworkChainRisk(MapRisk, BatchedRisk, DeviceRisk):
     """``R(w) = sum_s weight_s l(sequence s)`` with the scores of a ``Network``, the weights scaled to sum to one.
 
     Sequences and labels are given as to ``ChainRisk``; with ``lengths`` X may also be a torch tensor.  Everything with
@@ -63,10 +62,7 @@ class NetworkChainRisk(MapRisk, BatchedRisk):
     ) -> None:
         stacked = stack_sequences(X, lengths)
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
-        if n_labels is None:
-            n_labels = int(codes.max()) + 1
-        elif n_labels <= codes.max():
-            raise DataError(f"`n_labels` must exceed every label in y; got {n_labels} and a label {codes.max()}")
+        n_labels = label_count(codes, n_labels)
         chains = Chains(stacked.lengths, n_labels)
         network = Network(as_inputs(stacked.X), hidden, n_labels, activation=activation, bias=bias)
         weight = normalized_weights(sample_weight, chains.n_chains)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import QuadraticRegularizer, Risk
+from undercut.contracts import DeviceRisk, QuadraticRegularizer, Risk
 from undercut.devices import dtype_name, sent, to_host, zeros_near
 from undercut.types import FloatArray
 
@@ -103,5 +103,5 @@ def plane_rows(risk: Risk, precision: Precision) -> PlaneRows:
     >>> plane_rows(FunctionRisk(lambda w: (w @ w, 2.0 * w), 3), "single").A.dtype
     dtype('float32')
     """
-    home = getattr(risk, "home", np.empty(0))
+    home = risk.home if isinstance(risk, DeviceRisk) else np.empty(0)
     return PlaneRows(risk.n_params) if precision == "double" else SingleRows(risk.n_params, home)

@@ -193,13 +193,16 @@ class ClassProblem(SparseProblem):
         return values
 
     @override
-    def predicted(self, model: Model, move: Move) -> FloatArray | None:
-        """A matrix for every pair of classes costs far more than this bound, which may save the next ones."""
-        return self._phi.nearest(model.slopes + model.through(move.scores))
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """A matrix for every pair of classes costs far more than another bound, which may save the next ones.
 
-    @override
-    def best_bound(self, point: Point, ahead: FloatArray | None, alive: Array, objective: float) -> Bound:
-        proved = super().best_bound(point, ahead, alive, objective)
+        Not with L1 alone, where the bound is scaled by the largest violation of ``|X' slopes| <= l1``.
+        """
+        proved = super().best_bound(point, last, alive, objective)
+        if last is None or self.penalty.l2 <= 0.0:
+            return proved
+        model, move = last
+        ahead = self._phi.nearest(model.slopes + model.through(move.scores))
         if ahead is None:
             return proved
         return max(proved, self.bound(ahead, self._gradient(ahead), alive, objective), key=lambda bound: bound.value)

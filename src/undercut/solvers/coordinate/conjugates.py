@@ -108,7 +108,12 @@ def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
     return _exponential(-np.ones_like(y), y + v)
 
 
+def _squared(y: FloatArray, v: FloatArray) -> FloatArray:
+    return np.asarray(v * (0.5 * v + y))
+
+
 _UNBOUNDED: dict[type[Loss], SmoothConjugate] = {
+    losses.Squared: SmoothConjugate(_squared, 1.0),
     losses.Exponential: SmoothConjugate(_exponential, np.inf),
     losses.Poisson: SmoothConjugate(_poisson, np.inf),
 }

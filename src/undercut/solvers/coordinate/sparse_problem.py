@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Iterate(NamedTuple):
     loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
-    ahead: FloatArray | None = None  # slopes that the last model predicted, where they are worth a bound
+    last: tuple[Model, Move] | None = None  # the last model, and its minimum
 
 
 class Point(NamedTuple):
@@ -125,7 +126,12 @@ class SparseProblem(ABC):
 
     def used(self, by_sample: FloatArray) -> FloatArray:
         """Those of the samples with a weight."""
-        return by_sample if self.weight.all() else by_sample[self.weight > 0.0]
+        return by_sample if self._uses_all else by_sample[self.weight > 0.0]
+
+    @cached_property
+    def _uses_all(self) -> bool:
+        """Whether every sample has a weight."""
+        return bool(self.weight.all())
 
     def point(self, scores: FloatArray) -> Point:
         """The risk at these scores; ``NonfiniteError`` where it has no value."""
@@ -142,12 +148,8 @@ class SparseProblem(ABC):
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def predicted(self, model: Model, move: Move) -> FloatArray | None:
-        """Slopes at the minimum of a model, in the domain of the conjugate; ``None`` where a bound costs too much."""
-        return None
-
-    def best_bound(self, point: Point, ahead: FloatArray | None, alive: Array, objective: float) -> Bound:
-        """The better of what the slopes at a point and the predicted ones prove."""
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
     def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
@@ -202,7 +204,7 @@ class SparseProblem(ABC):
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move)
-        after = after._replace(ahead=self.predicted(model, move))
+        after = after._replace(last=(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -309,7 +311,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
         values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self.weight.all():
+        if not self._uses_all:
             values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
         return float(self.weight @ values), self.weight * slopes
 

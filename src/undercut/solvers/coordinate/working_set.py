@@ -30,8 +30,9 @@ from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.columns import Columns, column_norms
+from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -128,8 +129,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
             columns = problem.columns(self._working_set(problem, state, violation))
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
-        elif state.damping == 0.0 and columns.ids.size >= np.count_nonzero(state.alive):
-            effort = Effort(1, MAX_ROUNDS)  # the next bound costs little more than the slopes of the working set
+        elif _is_costly(columns, state):
+            effort = Effort(1, MAX_ROUNDS)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
@@ -144,7 +145,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         after = WorkingSetState(
             problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
         )
-        return _proved(risk, reg, problem, after, end.ahead)
+        return _proved(risk, reg, problem, after, end.last)
 
     @override
     def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -172,6 +173,12 @@ def _outside(violation: FloatArray, ids: Array) -> float:
     return float(others.max(initial=0.0))
 
 
+def _is_costly(columns: Columns, state: WorkingSetState) -> bool:
+    """Whether a Newton step, which succeeds, costs so much more than a bound that each is worth one."""
+    is_whole = columns.ids.size >= int(np.count_nonzero(state.alive))
+    return is_whole and state.damping == 0.0 and isinstance(columns, GramColumns)
+
+
 def _features(risk: SparseRisk) -> Design:
     return risk.features if isinstance(risk, MulticlassRisk) else risk.design
 
@@ -185,17 +192,17 @@ def _proved(
     reg: Regularizer,
     problem: SparseProblem,
     state: WorkingSetState,
-    ahead: FloatArray | None = None,
+    model: tuple[Model, Move] | None = None,
 ) -> WorkingSetState:
     """The state with the objective at its w, the bound that slopes prove, and the features that this excludes.
 
-    ``ahead`` : slopes that the last model predicted.
+    ``model`` : that of the last Newton step, and its minimum.
     """
     w, point, last = state.w, state.point, state.progress
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    best = problem.best_bound(point, ahead, state.alive, objective)
+    best = problem.best_bound(point, model, state.alive, objective)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)

@@ -16,6 +16,9 @@ the number of samples.
 Any slopes u between 0 and the caps make a plane below the risk, so every step proves a bound.  At the current x the
 plane lies ``sum u max(0, -z) + v max(0, z)`` below the risk, a sum without cancellation.  Smooth losses are bounded by
 their conjugates.  The best point is exactly zero where the slopes say so, and within its bounds.
+
+The first step gives a small program without smooth losses to a library (``whole_program``), and proves a bound with the
+slopes that this finds, like with any others.
 """
 
 from __future__ import annotations
