@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -173,6 +174,7 @@ class ClusterParts(Parts):
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
+        self._homes: dict[int, str] = {}  # the worker that answered for each part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
         self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
@@ -239,9 +241,11 @@ class ClusterParts(Parts):
         ask, merge = dask.delayed(worker.answers, pure=False), dask.delayed(worker.merged, pure=False)
         size = nbytes(shared)
         sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
-        replies = [
-            ask([self.futures[k] for k in hand], hand, function, sent, [given[k] for k in hand], add) for hand in hands
-        ]
+        replies = []
+        for hand in hands:
+            with self._at_home(hand):
+                parts = [self.futures[k] for k in hand]
+                replies.append(ask(parts, hand, function, sent, [given[k] for k in hand], add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
         got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
@@ -251,12 +255,18 @@ class ClusterParts(Parts):
         self._place([part for reply in got for part in reply.homes])
         return got
 
+    def _at_home(self, hand: list[int]) -> Any:
+        """Where the task of these parts shall run while that worker lives: Dask may copy them to another one else."""
+        homes = {self._homes[k] for k in hand if k in self._homes}
+        return dask.annotate(workers=sorted(homes), allow_other_workers=True) if len(homes) == 1 else nullcontext()
+
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""
         return self._hands or [[k] for k in range(len(self))]
 
     def _place(self, homes: list[tuple[int, str]]) -> None:
         """Parts on the same worker answer together from now on."""
+        self._homes.update(homes)
         if self._hands and all(len({home for k, home in homes if k in hand}) <= 1 for hand in self._hands):
             return
         self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
@@ -268,6 +278,7 @@ class ClusterParts(Parts):
             if future.status in LOST:
                 self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
+        self._homes = {}
 
 
 class _Source:
