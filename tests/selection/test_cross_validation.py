@@ -61,14 +61,16 @@ X, Y = two_classes()
     ],
 )
 def test_the_scores_are_those_of_a_grid_search(settings):
-    own = LinearClassifierCV(LAMS, gap_rel=1e-5, **settings | {"rule": "one_standard_error"}).fit(X, Y)
+    # under the largest lambda w = 0, and with balanced classes rounding decides the sign of the intercept
+    lams = LAMS[1:] if "class_weight" in settings else LAMS
+    own = LinearClassifierCV(lams, gap_rel=1e-5, **settings | {"rule": "one_standard_error"}).fit(X, Y)
     plain = {name: settings[name] for name in settings if name not in ("rule", "cv", "scoring")}
     search = {name: settings[name] for name in settings if name in ("cv", "scoring")}
-    other = GridSearchCV(LinearClassifier(gap_rel=1e-5, **plain), {"lam": list(LAMS)}, **search).fit(X, Y)
+    other = GridSearchCV(LinearClassifier(gap_rel=1e-5, **plain), {"lam": list(lams)}, **search).fit(X, Y)
     assert set(other.cv_results_) <= set(own.cv_results_)
     for name in ("mean_test_score", "std_test_score"):
         assert own.cv_results_[name] == pytest.approx(other.cv_results_[name], abs=2e-3)
-    assert own.cv_results_["params"] == [{"lam": lam} for lam in LAMS]
+    assert own.cv_results_["params"] == [{"lam": lam} for lam in lams]
 
 
 def test_the_best_lambda_is_that_of_a_grid_search_although_fits_end_early():

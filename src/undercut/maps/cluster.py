@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -185,7 +185,7 @@ class ClusterParts(Parts):
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
-        self._homes: dict[int, str] = {}  # the worker that has answered for a part
+        self._homes: dict[int, str] = {}  # the worker that answered for each part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
         self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
@@ -238,7 +238,7 @@ class ClusterParts(Parts):
         """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
-        with self._at_home(k):
+        with self._at_home([k]):
             return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
 
     @property
@@ -311,9 +311,9 @@ class ClusterParts(Parts):
         sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
         replies = []
         for hand in hands:
-            with self._at_home(hand[0]):
-                futures, items = [self.futures[k] for k in hand], [given[k] for k in hand]
-                replies.append(ask(futures, hand, function, sent, items, add))
+            with self._at_home(hand):
+                parts = [self.futures[k] for k in hand]
+                replies.append(ask(parts, hand, function, sent, [given[k] for k in hand], add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
         got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
@@ -323,12 +323,10 @@ class ClusterParts(Parts):
         self._place([part for reply in got for part in reply.homes])
         return got
 
-    def _at_home(self, k: int) -> AbstractContextManager[Any]:
-        """Tasks for part k run where it has answered before, as long as that worker lives: what it keeps is there."""
-        if k not in self._homes:
-            return nullcontext()
-        here: AbstractContextManager[Any] = dask.annotate(workers=[self._homes[k]], allow_other_workers=True)
-        return here
+    def _at_home(self, hand: list[int]) -> Any:
+        """Where the task of these parts shall run while that worker lives: Dask may copy them to another one else."""
+        homes = {self._homes[k] for k in hand if k in self._homes}
+        return dask.annotate(workers=sorted(homes), allow_other_workers=True) if len(homes) == 1 else nullcontext()
 
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""
@@ -348,6 +346,7 @@ class ClusterParts(Parts):
             if future.status in LOST:
                 self.futures[k] = self.sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
+        self._homes = {}
 
 
 def _connected(address: str, security: Any) -> Client:
