@@ -55,12 +55,13 @@ def take_columns(indptr, indices, data, slot, starts, columns, values):
 
 @njit(cache=True, nogil=True)
 def dots(starts, rows, values, active, g, out):
-    """``out_j = <x_j, g>`` for the columns j in ``active``."""
-    for j in active:
+    """``out_m = <x_j, g>`` for the columns ``j = active_m``."""
+    for m in range(active.size):
+        j = active[m]
         total = 0.0
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
             total += values[k] * g[np.uint64(rows[k])]
-        out[j] = total
+        out[m] = total
 
 
 @njit(cache=True, nogil=True)
@@ -74,12 +75,12 @@ def bends(starts, rows, values, d, out):
 
 
 @njit(cache=True, nogil=True)
-def add_scores(starts, rows, values, w, out):
-    """Add ``sum_j w_j x_j`` to ``out``."""
-    for j in range(w.size):
-        if w[j] != 0.0:
-            for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
-                out[np.uint64(rows[k])] += values[k] * w[j]
+def add_scores(starts, rows, values, active, w, out):
+    """Add ``sum_m w_m x_j`` over the columns ``j = active_m`` to ``out``."""
+    for m in range(active.size):
+        j = active[m]
+        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+            out[np.uint64(rows[k])] += values[k] * w[m]
 
 
 @njit(cache=True, inline="always")

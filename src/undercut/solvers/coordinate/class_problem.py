@@ -71,17 +71,17 @@ class ClassColumns(CompressedColumns):
         return int(self.ids.size) * self.n_classes
 
     @override
-    def scores(self, w: FloatArray) -> FloatArray:
-        out = np.zeros((self.n_samples, self.n_classes))
-        kernels.add_scores(*self.parts, self._matrix(w), out)
+    def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
+        every, out = np.zeros(self.n_params), np.zeros((self.n_samples, self.n_classes))
+        every[active] = w
+        kernels.add_scores(*self.parts, self._matrix(every), out)
         return out
 
     @override
     def products(self, active: Array, g: FloatArray) -> FloatArray:
-        every, out = np.zeros((self.ids.size, self.n_classes)), np.zeros(self.n_params)
+        every = np.zeros((self.ids.size, self.n_classes))
         kernels.dots(*self.parts, np.unique(active // self.n_classes), g, every)
-        out[active] = every.reshape(-1)[active]
-        return out
+        return every.reshape(-1)[active]
 
     @override
     def bends(self, model: Model) -> FloatArray:

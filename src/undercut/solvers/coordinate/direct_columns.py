@@ -7,6 +7,7 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -43,7 +44,11 @@ class DirectColumns(Columns):
 
     @abstractmethod
     def products(self, active: Array, g: FloatArray) -> FloatArray:
-        """``X' g`` for the active columns, zero for the others."""
+        """``X' g`` for the active parameters."""
+
+    @abstractmethod
+    def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
+        """``X w`` for parameters w of the active ones, the others being zero."""
 
     @abstractmethod
     def bends(self, model: Model) -> FloatArray:
@@ -56,6 +61,11 @@ class DirectColumns(Columns):
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:
         return self.products(np.arange(self.n_params), slopes)
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        active = np.flatnonzero(w)
+        return self.active_scores(active, w[active])
 
     @override
     def minimize(
@@ -88,14 +98,14 @@ class SparseColumns(CompressedColumns):
         self.n_entries = self.parts[1].size
 
     @override
-    def scores(self, w: FloatArray) -> FloatArray:
+    def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
         out = np.zeros(self.n_samples)
-        kernels.add_scores(*self.parts, w, out)
+        kernels.add_scores(*self.parts, active, w, out)
         return out
 
     @override
     def products(self, active: Array, g: FloatArray) -> FloatArray:
-        out = np.zeros(self.ids.size)
+        out = np.empty(active.size)
         kernels.dots(*self.parts, active, g, out)
         return out
 
@@ -122,19 +132,20 @@ class WideColumns(DirectColumns):
         self.XT = np.ascontiguousarray(np.take(design.X, ids, axis=1).T, dtype=np.float64)
 
     @override
-    def scores(self, w: FloatArray) -> FloatArray:
+    def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
+        if 2 * active.size <= self.ids.size:
+            return w @ self.XT[active]
+        every = np.zeros(self.ids.size)
+        every[active] = w
         with all_threads(self.XT.size):
-            return w @ self.XT
+            return every @ self.XT
 
     @override
     def products(self, active: Array, g: FloatArray) -> FloatArray:
-        if 2 * active.size > self.ids.size:
-            with all_threads(self.XT.size):
-                every = self.XT @ g
-            return np.where(np.isin(np.arange(self.ids.size), active), every, 0.0)
-        out = np.zeros(self.ids.size)
-        out[active] = self.XT[active] @ g
-        return out
+        if 2 * active.size <= self.ids.size:
+            return self.XT[active] @ g
+        with all_threads(self.XT.size):
+            return np.asarray((self.XT @ g)[active])
 
     @override
     def bends(self, model: Model) -> FloatArray:
@@ -224,30 +235,45 @@ class Trial:
             self.w, self.b, self.z = w, b, z
 
     def newton(self) -> None:
-        """A truncated Newton step; where signs would change it ends in zeros, or at the first of them."""
-        step, change = self._newton_step()
-        dw, db = self._split(step)
-        w = self.w + dw
-        crossed = w * self.w < 0.0
-        z = self.z + change
-        if crossed.any():
-            z += self.columns.scores(np.where(crossed, -w, 0.0))
-            w[crossed] = 0.0
-        if self._energy(w, self.b + db, z) < self._energy(self.w, self.b, self.z):
-            self.w, self.b, self.z = w, self.b + db, z
-            return
-        t = float(np.min(-self.w[crossed] / dw[crossed], initial=1.0))
-        self.w, self.b, self.z = self.w + t * dw, self.b + t * db, self.z + t * change
+        """A truncated Newton step of the parameters that are not zero; those that would change their signs become zero.
 
-    def _newton_step(self) -> tuple[FloatArray, FloatArray]:
-        """A step of the parameters that are not zero by conjugate gradients, b behind it, and ``X step + b``."""
-        l2 = self.penalty.l2
-        n, active = self.w.size, np.flatnonzero(self.w)
-        scale = np.zeros(n + self.b.size)
-        scale[active] = 1.0 / np.maximum(self.fixed[1][active] + l2, 1e-300)
-        scale[n:] = 1.0 / np.maximum(np.diag(self._intercept_bend), 1e-300)
+        The step is halved until the model is smaller than before, and then as long as that reduces it further.  Up to
+        the first zero the model decreases.
+        """
+        active = np.flatnonzero(self.w)
+        step, change = self._newton_step(active)
+        zeros = _zeros(self.w[active], step[: active.size])
+        best, found = self._energy(self.w, self.b, self.z), None
+        for share in _halves(float(zeros.min(initial=1.0))):
+            trial = self._stepped(share * step, share * change, active, zeros <= share)
+            energy = self._energy(*trial)
+            if found is not None and energy >= best:
+                break
+            if energy < best:
+                best, found = energy, trial
+        self.w, self.b, self.z = found or trial  # a decrease below rounding cannot be seen
+
+    def _stepped(
+        self, step: FloatArray, change: FloatArray, active: Array, is_zero: Array
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Parameters, intercepts and z after a step of the active parameters, some of which become zero."""
+        dw, db = self._split(step)
+        w, z = self.w.copy(), self.z + change
+        w[active] += dw
+        if is_zero.any():
+            crossed = active[is_zero]
+            z -= self.columns.active_scores(crossed, w[crossed])
+            w[crossed] = 0.0
+        return w, self.b + db, z
+
+    def _newton_step(self, active: Array) -> tuple[FloatArray, FloatArray]:
+        """A step of the active parameters by conjugate gradients, b behind it, and ``X step + b``."""
+        l2, n = self.penalty.l2, active.size
+        bends = np.append(self.fixed[1][active] + l2, np.diag(self._intercept_bend))
+        scale = 1.0 / np.maximum(bends, 1e-300)
+        w = self.w[active]
         residual = -self._products(active, self.model.through(self.z))
-        residual[active] -= (self.gradient + self.penalty.l1 * np.sign(self.w) + l2 * self.w)[active]
+        residual[:n] -= self.gradient[active] + self.penalty.l1 * np.sign(w) + l2 * w
         residual[n:] -= self.totals
         step, change = np.zeros(scale.size), np.zeros_like(self.z)
         search = scale * residual
@@ -255,9 +281,10 @@ class Trial:
         for _ in range(CG_STEPS):
             if size <= CG_ACCURACY**2 * first:
                 break
-            scores = self._scores(search)
+            scores = self._scores(active, search)
             product = self._products(active, self.model.through(scores))
-            product[:n] += l2 * search[:n]
+            if l2 > 0.0:
+                product[:n] += l2 * search[:n]
             curvature = float(search @ product)
             if curvature <= 0.0:
                 break
@@ -271,16 +298,16 @@ class Trial:
 
     def _split(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Parameters, and the intercepts behind them."""
-        return step[: self.w.size].copy(), step[self.w.size :].copy()
+        n = step.size - self.b.size
+        return step[:n].copy(), step[n:].copy()
 
-    def _scores(self, step: FloatArray) -> FloatArray:
+    def _scores(self, active: Array, step: FloatArray) -> FloatArray:
         """``X step + b``."""
-        w, b = self._split(step)
-        scores = self.columns.scores(w)
-        return scores + b if b.size else scores
+        scores = self.columns.active_scores(active, step[: active.size])
+        return scores + step[active.size :] if self.b.size else scores
 
     def _products(self, active: Array, g: FloatArray) -> FloatArray:
-        """``X' g`` for the active columns, zero for the others, and the sums of g for the intercepts."""
+        """``X' g`` for the active parameters, and the sums of g for the intercepts."""
         return np.append(self.columns.products(active, g), self.model.sums(g))
 
     def _move_intercept(self) -> None:
@@ -292,3 +319,18 @@ class Trial:
     def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
         linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
         return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)
+
+
+def _zeros(w: FloatArray, step: FloatArray) -> FloatArray:
+    """The shares of a step after which parameters are zero, infinite for those that do not approach it."""
+    approaches = w * step < 0.0
+    return np.where(approaches, -w / np.where(approaches, step, 1.0), np.inf)
+
+
+def _halves(least: float) -> Iterator[float]:
+    """1, 1/2, 1/4, ... down to ``least``, which is at most 1."""
+    share = 1.0
+    while share > least:
+        yield share
+        share *= 0.5
+    yield least
