@@ -49,8 +49,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         samples in stratified folds that are left out of further fits; ``random_state`` divides them.  The certificate
         is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
         expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
-        "auto" is "cv" for F-beta, Matthews correlation, the balanced error and functions of one's own where
-        each class has at least 50 samples, and "own" otherwise and with ``fit_intercept=False``.
+        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
+        samples, and "own" otherwise and with ``fit_intercept=False``.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
