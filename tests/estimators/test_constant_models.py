@@ -51,7 +51,7 @@ def fitted(model, X, y):
         (MultivariateClassifier("precision@3", lam=0.1), 'measure="roc_auc" or "average_precision" and take the k'),
         (MultivariateClassifier(ContingencyMeasure(error_rate), lam=1.0), 'with threshold="cv"'),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_a_fit_that_has_learned_nothing_warns_with_the_remedy(model, remedy):
     X, y = noise()

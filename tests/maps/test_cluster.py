@@ -91,6 +91,13 @@ def test_a_free_intercept_and_hessians_work_over_arrays_in_memory(cluster, data)
     assert np.isclose(risk.intercept(result.w), make(X, y).intercept(expected.w), atol=1e-8)
 
 
+def test_parts_are_not_copied_to_other_workers(cluster, files):
+    for _ in range(3):
+        risk = hinge(cluster.load(read, files[:2]))
+        minimize(risk, REG, stop=Stop(max_steps=4))
+        assert {len(homes) for homes in cluster.client.who_has(risk.parts.futures).values()} == {1}
+
+
 def rows_of(frame):
     return {"X": frame.drop(columns="y").to_numpy(), "y": frame["y"].to_numpy()}
 

@@ -89,6 +89,7 @@ CASES = [
         L2(0.1),
         Race(candidates=(LineSearchBundle(), TruncatedNewton())),
     ),
+    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),

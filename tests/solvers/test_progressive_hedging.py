@@ -9,14 +9,35 @@ import numpy as np
 import pytest
 from tests.catalogue import Problem
 
-from undercut import L2, ElasticNet, FunctionRisk, Hinge, LinearRisk, Logistic, Ramp, Status, Stop, minimize
+from undercut import (
+    L2,
+    Absolute,
+    ElasticNet,
+    FunctionRisk,
+    Hinge,
+    LinearRisk,
+    Logistic,
+    Ramp,
+    Squared,
+    Status,
+    Stop,
+    minimize,
+)
 from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import Boxed, Entropy, KernelNorm, Proximal, Quadratic, SquaredLp
 from undercut.risks import GramRisk, ShardedRisk
 from undercut.risks.combined.tilted import TiltedRisk
-from undercut.solvers import ClassicBundle, CuttingPlane, KernelHedging, LevelBundle, ProgressiveHedging
+from undercut.risks.scores.bias import joint, priced, slope_range
+from undercut.solvers import (
+    AsynchronousHedging,
+    ClassicBundle,
+    CuttingPlane,
+    KernelHedging,
+    LevelBundle,
+    ProgressiveHedging,
+)
 from undercut.testing import check_certificate, check_risk
 
 EXACT = ProgressiveHedging(adaptive=False, relaxation=1.0, accuracy=1e-12)
@@ -68,6 +89,59 @@ def test_bounds_bracket_the_optimum_under_any_strongly_convex_regularizer(loss, 
     for row in result.trace:
         assert row.lower_bound <= known.objective + slack
         assert row.objective >= known.lower_bound - slack
+
+
+@pytest.mark.parametrize("solver", [ProgressiveHedging(), AsynchronousHedging()])
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), Absolute(), Squared()])
+@pytest.mark.parametrize("reg", [L2(0.05), ElasticNet(0.05, 0.5)])
+def test_bounds_bracket_the_optimum_with_an_intercept_that_shards_share(solver, loss, reg):
+    """A free bias in Definition 1."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((40, 3)) + 0.5
+    y = X[:, 0] + 1.0 + 0.5 * rng.standard_normal(40)
+    y = np.sign(y - 1.4) if isinstance(loss, Hinge | Logistic) else y
+    risk = LinearRisk(X, y, loss, fit_intercept=True, sample_weight=rng.uniform(0.5, 2.0, 40))
+    known = minimize(risk, reg, stop=Stop(gap_rel=1e-7, max_steps=2000))
+    result = minimize(ShardedRisk.of(risk, 3), reg, solver, stop=Stop(gap_rel=2e-2, max_steps=200))
+    assert result.status is Status.CONVERGED
+    assert result.certificate == "global"
+    slack = 1e-6 * abs(known.objective)
+    for row in result.trace:
+        assert row.lower_bound <= known.objective + slack
+        assert row.objective >= known.lower_bound - slack
+
+
+def test_a_shard_of_one_class_keeps_the_bound_finite(data):
+    """The intercept of its program alone is unbounded: its price must be zero or more."""
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    whole = LinearRisk(X, y, Hinge(), fit_intercept=True)
+    shards = ShardedRisk([whole.part(rows) for rows in np.array_split(order, 4)])
+    known = minimize(whole, L2(0.1), stop=Stop(gap_rel=1e-7))
+    result = minimize(shards, L2(0.1), ProgressiveHedging(), stop=Stop(gap_rel=1e-2, max_steps=200))
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= known.objective + 1e-9
+
+
+def test_a_priced_intercept_is_minimized_out():
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((20, 2)), np.where(rng.random(20) > 0.4, 1.0, -1.0)
+    w = rng.standard_normal(2)
+    for loss in (Hinge(), Logistic()):
+        part = LinearRisk(X, y, loss)
+        low, high = slope_range(part)
+        for beta in (-0.9 * high, -0.5 * low):
+            risk, tilt, constant = priced(part, beta)
+            grid = [joint(part).value(np.append(w, b)) + beta * b for b in np.linspace(-6.0, 6.0, 4001)]
+            assert risk.value(w) + tilt @ w + constant == pytest.approx(min(grid), abs=2e-3)
+            assert risk.value(w) + tilt @ w + constant <= min(grid) + 1e-12
+
+
+def test_asynchronous_hedging_has_no_setting_that_its_theory_excludes():
+    with pytest.raises(TypeError, match="adaptive"):
+        AsynchronousHedging(adaptive=True)
+    with pytest.raises(ParameterError, match="`relaxation` must be between 0 and 2"):
+        AsynchronousHedging(relaxation=2.0)
 
 
 def test_a_tilted_risk_is_a_risk():
@@ -160,7 +234,7 @@ def test_shards_that_do_not_fit_are_refused(data):
     with pytest.raises(DataError, match="same parameters; partition 1 has 3, and partition 0 has 2"):
         ShardedRisk([FunctionRisk(lambda w: (0.0, 0.0 * w), n_params=n) for n in (2, 3)])
     with pytest.raises(CapabilityError, match="append a constant feature"):
-        ShardedRisk.of(LinearRisk(*data, Hinge(), fit_intercept=True), 2)
+        ShardedRisk.of(FunctionRisk(lambda w: (0.0, 0.0 * w), n_params=2), 2)
     with pytest.raises(ParameterError, match="`n_shards` must be between 1 and 24; got 25"):
         ShardedRisk.of(LinearRisk(*data, Hinge()), 25)
 

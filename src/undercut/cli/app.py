@@ -41,6 +41,10 @@ Memory = Annotated[
     str | None,
     typer.Option(help="Leave the rows on disk, in a cache beside FILE, and use at most this, such as 2GB"),
 ]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Use the workers of the Dask scheduler at this address; FILE may be a pattern")
+]
+Workers = Annotated[int | None, typer.Option(help="The same with this many new processes on this machine", min=1)]
 Cache = Annotated[Path | None, typer.Option(help="With --memory: the folder of that cache")]
 LogFile = Annotated[Path | None, typer.Option(help="Append progress and report to this file")]
 
@@ -103,6 +107,8 @@ def predict(
     strict: Strict = False,
     memory: Memory = None,
     cache: Cache = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     quiet: Quiet = False,
     log_file: LogFile = None,
 ) -> None:
@@ -113,13 +119,19 @@ def predict(
     if scores and probabilities:
         raise ParameterError("--scores and --probabilities exclude each other: give one of them")
     wanted = "probabilities" if probabilities else "scores" if scores else "labels"
-    from undercut.cli.commands.evaluate import write_predictions
+    from undercut.cli.commands.evaluate import predict_there, write_predictions
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.partitions import OnCluster
     from undercut.cli.tasks.samples import OnDisk
 
-    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
-    with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=on_disk)
+    given = _checked(memory=memory, cache=cache, scheduler=scheduler, workers=workers)
+    with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
+        if (cluster := OnCluster.of(given)) is not None:
+            with cluster.connected():
+                predict_there(of, file, output, wanted=wanted, strict=strict)
+            return
+        with input_file(file) as source:
+            write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=OnDisk.of(given))
 
 
 @app.command()
@@ -131,18 +143,27 @@ def evaluate(
     strict: Strict = False,
     memory: Memory = None,
     cache: Cache = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     json: Json = False,
     quiet: Quiet = False,
     log_file: LogFile = None,
 ) -> None:
     """Print how well MODEL predicts the targets of FILE."""
-    from undercut.cli.commands.evaluate import print_scores
+    from undercut.cli.commands.evaluate import evaluate_there, print_scores
     from undercut.cli.standard import input_file, logged
+    from undercut.cli.tasks.partitions import OnCluster
     from undercut.cli.tasks.samples import OnDisk
 
-    on_disk = OnDisk.of(_checked(memory=memory, cache=cache))
-    with logged(quiet=quiet, log_file=log_file), input_file(model) as of, input_file(file) as source:
-        print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics, on_disk=on_disk)
+    given = _checked(memory=memory, cache=cache, scheduler=scheduler, workers=workers)
+    with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
+        if (cluster := OnCluster.of(given)) is not None:
+            with cluster.connected():
+                evaluate_there(of, file, strict=strict, as_json=json, metrics=metrics)
+            return
+        with input_file(file) as source:
+            on_disk = OnDisk.of(given)
+            print_scores(of, source, folds, strict=strict, as_json=json, metrics=metrics, on_disk=on_disk)
 
 
 @app.command()

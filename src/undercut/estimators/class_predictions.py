@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from undercut.estimators.cluster.lazy import lazily
 from undercut.losses import Logistic
 from undercut.types import Array, FloatArray
 
@@ -18,11 +19,13 @@ class ClassPredictions(ClassifierMixin):
 
     classes_: Array
 
+    @lazily
     def decision_function(self, X: Any) -> FloatArray:
         """Scores: one per sample for two classes, else one per sample and class."""
         scores: FloatArray = self._scores(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """The class with the largest score."""
         return labels_of(self._scores(X), self.classes_)
@@ -44,11 +47,13 @@ class ClassProbabilities:
     """Probabilities of a classifier with the logistic loss."""
 
     @available_if(has_probabilities)
+    @lazily
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities under the logistic loss; several one-against-rest classes are normalized."""
         return self._probabilities(self._scores(X))
 
     @available_if(has_probabilities)
+    @lazily
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):

@@ -51,6 +51,14 @@ def _validated_stream(
     return X, y
 
 
+def take_columns(model: Any, data: Any) -> None:
+    """Let a model know the columns of data in partitions."""
+    model.n_features_in_ = data.n_features
+    vars(model).pop("feature_names_in_", None)
+    if data.names is not None:
+        model.feature_names_in_ = np.array(data.names, dtype=object)
+
+
 def checked_weight(sample_weight: Any, X: Any) -> FloatArray:
     """One weight per sample, ones for ``None``; a copy that may be overwritten."""
     weight: FloatArray = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True)

@@ -57,6 +57,19 @@ def one_against_rest(classes: Array, codes: Array, starts: FloatArray | None = N
             yield Problem(target, start, title, f"class {classes[code]}")
 
 
+def class_factors(class_weight: Any, classes: Array, counts: FloatArray) -> FloatArray | None:
+    """The weight of every class, given the summed weight of its samples; ``None`` where all are one.
+
+    >>> class_factors("balanced", np.array([0, 1]), np.array([30.0, 10.0]))
+    array([0.66666667, 2.        ])
+    """
+    if class_weight is None:
+        return None
+    if class_weight == "balanced":
+        return np.asarray(counts.sum() / (classes.size * counts))
+    return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+
+
 def class_weighted(
     X: Any, y: Array, classes: Array, codes: Array, class_weight: Any, sample_weight: Any
 ) -> FloatArray | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -21,11 +22,12 @@ from undercut.maps.parts import Parts, nbytes, numbered
 
 try:
     import dask
-    from distributed import Client, LocalCluster, wait
+    from distributed import Client, LocalCluster, as_completed, get_client, wait
     from distributed.client import ClosedClientError
     from distributed.scheduler import KilledWorker
 
     from undercut.maps import worker
+    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, row_blocks
 except ImportError as error:
     raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
@@ -33,7 +35,6 @@ FAN_IN = 4  # answers that are added in one task of the tree, and that the clien
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
 POLL = 5.0  # seconds between looks at the workers while an answer is awaited
 PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
-LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -57,6 +58,10 @@ class Cluster:
     dashboard does; their script must be guarded by ``if __name__ == "__main__":``.  ``security`` is Dask's ``Security``
     object with TLS settings.
     What was started or connected here is closed by ``close`` or at the end of a ``with`` block.
+
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0") as client:
+    ...     Cluster(client).load(abs, [-1, 2]).each(float)
+    [1.0, 2.0]
     """
 
     def __init__(
@@ -78,6 +83,17 @@ class Cluster:
             where = Client(self._local, security=security)
         self.client = where if isinstance(where, Client) else _connected(where, security)
         self.address: str = self.client.scheduler.address
+
+    @classmethod
+    def current(cls) -> Cluster:
+        """The workers of the client that was connected last in this process."""
+        try:
+            return cls(get_client())
+        except ValueError as error:
+            raise ClusterError(
+                "data in partitions need a cluster, and no client is connected: "
+                "client = distributed.Client(ADDRESS), or Client() for workers on this machine"
+            ) from error
 
     def __enter__(self) -> Cluster:
         return self
@@ -138,7 +154,7 @@ class Cluster:
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
         """Values in memory as parts: sent to the workers once, and again if a worker is lost."""
         kept = list(values)
-        return ClusterParts(self, [_Sent(value) for value in kept], names or numbered(len(kept)))
+        return ClusterParts(self, [Sent(value) for value in kept], names or numbered(len(kept)))
 
     def load(
         self, function: Callable[..., Any], sources: Iterable[Any], names: Sequence[str] | None = None
@@ -146,29 +162,30 @@ class Cluster:
         """``function(source)`` as parts, called on the workers: nothing but the sources passes through the client."""
         given = list(sources)
         named = names or [str(source) for source in given]
-        return ClusterParts(self, [_Loaded(function, source) for source in given], named)
+        return ClusterParts(self, [Loaded(function, source) for source in given], named)
 
     def collected(
         self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
     ) -> ClusterParts:
         """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
         blocks = list(zip(*map(row_blocks, collections), strict=True))
-        return ClusterParts(self, [_Computed(make, some) for some in blocks], names or numbered(len(blocks)))
+        return ClusterParts(self, [Computed(make, some) for some in blocks], names or numbered(len(blocks)))
 
 
 class ClusterParts(Parts):
     """Parts on the workers of a cluster; made by ``Cluster``."""
 
-    def __init__(self, cluster: Cluster, sources: Sequence[_Source], names: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, sources: Sequence[Source], names: Sequence[str]) -> None:
         if not sources:
             raise DataError("a cluster needs at least one partition; got none")
         self.cluster, self.names = cluster, list(names)
-        self._sources = list(sources)
+        self.sources = list(sources)
         workers = cluster.workers()
         self.futures = [
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
+        self._homes: dict[int, str] = {}  # the worker that answered for each part
         self._hands: list[list[int]] = []  # parts that one thread of a worker holds
         self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
@@ -202,14 +219,71 @@ class ClusterParts(Parts):
     @override
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> ClusterParts:
         given = [shared if items is None else (*shared, items[k]) for k in range(len(self))]
-        sources = [_Made(self, k, function, given[k]) for k in range(len(self))]
+        sources = [Made(self, k, function, given[k]) for k in range(len(self))]
+        return ClusterParts(self.cluster, sources, self.names)
+
+    @override
+    def only(self, which: Sequence[int]) -> ClusterParts:
+        if len(which) == len(self):
+            return self
+        sources = [Made(self, k, worker.same, ()) for k in which]
+        return ClusterParts(self.cluster, sources, [self.names[k] for k in which])
+
+    @override
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> ClusterParts:
+        sources = [Crossed(self, k, function) for k in range(len(self))]
         return ClusterParts(self.cluster, sources, self.names)
 
     def submit(self, k: int, function: Callable[..., Any], *given: Any) -> Any:
         """Dask's future of ``function(part, *given)`` for part k; it does not wait."""
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
-        return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
+        with self._at_home([k]):
+            return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
+
+    @property
+    @override
+    def longest_delay(self) -> int:
+        return sum(self.cluster.client.nthreads().values())
+
+    @override
+    def streamed(
+        self,
+        function: Callable[..., Any],
+        draws: Sequence[int],
+        now: Callable[[int], tuple[Any, ...]],
+        take: Callable[[int, Any], None],
+    ) -> None:
+        waiting, asked, n_answers = list(reversed(draws)), dict[str, tuple[int, int]](), 0
+        delay, flying = self.longest_delay, as_completed()
+
+        def ask() -> None:
+            while waiting and len(asked) < delay:
+                if any(n_answers - left >= delay for _, left in asked.values()):
+                    return  # a slow answer is waited for
+                k = waiting.pop()
+                future = self.submit(k, function, *now(k))
+                asked[future.key] = k, n_answers
+                flying.add(future)
+
+        ask()
+        for future in flying:
+            k, _ = asked.pop(future.key)
+            n_answers += 1
+            take(k, self._answer(future))
+            ask()
+
+    def _answer(self, future: Any) -> Any:
+        """The answer of one question, ``None`` if it was lost with its worker."""
+        try:
+            answer = future.result()
+        except CancelledError:
+            self._renew()
+            return None
+        except KilledWorker as error:
+            raise ClusterError(f"several workers died with the same partition: {error}") from error
+        self.cluster.traffic.received += nbytes(answer)
+        return answer
 
     def _answered(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """Replies of parts that were there before: data that cannot be read again are a loss, not a wrong argument."""
@@ -235,9 +309,11 @@ class ClusterParts(Parts):
         ask, merge = dask.delayed(worker.answers, pure=False), dask.delayed(worker.merged, pure=False)
         size = nbytes(shared)
         sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
-        replies = [
-            ask([self.futures[k] for k in hand], hand, function, sent, [given[k] for k in hand], add) for hand in hands
-        ]
+        replies = []
+        for hand in hands:
+            with self._at_home(hand):
+                parts = [self.futures[k] for k in hand]
+                replies.append(ask(parts, hand, function, sent, [given[k] for k in hand], add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
         got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
@@ -247,12 +323,18 @@ class ClusterParts(Parts):
         self._place([part for reply in got for part in reply.homes])
         return got
 
+    def _at_home(self, hand: list[int]) -> Any:
+        """Where the task of these parts shall run while that worker lives: Dask may copy them to another one else."""
+        homes = {self._homes[k] for k in hand if k in self._homes}
+        return dask.annotate(workers=sorted(homes), allow_other_workers=True) if len(homes) == 1 else nullcontext()
+
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""
         return self._hands or [[k] for k in range(len(self))]
 
     def _place(self, homes: list[tuple[int, str]]) -> None:
         """Parts on the same worker answer together from now on."""
+        self._homes.update(homes)
         if self._hands and all(len({home for k, home in homes if k in hand}) <= 1 for hand in self._hands):
             return
         self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
@@ -262,74 +344,9 @@ class ClusterParts(Parts):
         client, workers = self.cluster.client, self.cluster.workers()
         for k, future in enumerate(self.futures):
             if future.status in LOST:
-                self.futures[k] = self._sources[k].start(client, self.names[k], workers[k % len(workers)])
+                self.futures[k] = self.sources[k].start(client, self.names[k], workers[k % len(workers)])
         self._hands = []
-
-
-class _Source:
-    """How a part comes to a worker."""
-
-    def start(self, client: Client, name: str, home: str) -> Any:
-        raise NotImplementedError
-
-
-@dataclass
-class _Sent(_Source):
-    value: Any
-
-    @override
-    def start(self, client: Client, name: str, home: str) -> Any:
-        return client.scatter(worker.Held(self.value, name), workers=[home], hash=False)
-
-
-@dataclass
-class _Loaded(_Source):
-    function: Callable[..., Any]
-    source: Any
-
-    @override
-    def start(self, client: Client, name: str, home: str) -> Any:
-        given = self.function, (self.source,), name
-        return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
-
-
-@dataclass
-class _Computed(_Source):
-    make: Callable[..., Any]
-    blocks: tuple[Any, ...]
-
-    @override
-    def start(self, client: Client, name: str, home: str) -> Any:
-        task = dask.delayed(worker.held, pure=False)(self.make, list(self.blocks), name)
-        return client.compute(task, workers=[home], allow_other_workers=True)
-
-
-@dataclass
-class _Made(_Source):
-    parent: ClusterParts
-    k: int
-    function: Callable[..., Any]
-    shared: tuple[Any, ...]
-
-    @override
-    def start(self, client: Client, name: str, home: str) -> Any:
-        if self.parent.futures[self.k].status in LOST:
-            source = self.parent._sources[self.k]
-            self.parent.futures[self.k] = source.start(client, name, home)
-        return client.submit(worker.made, self.parent.futures[self.k], self.function, self.shared, pure=False)
-
-
-def row_blocks(collection: Any) -> list[Any]:
-    """The delayed blocks of rows of a Dask array or dataframe; an array in several blocks of columns is refused."""
-    blocks = collection.to_delayed()
-    if isinstance(blocks, list):
-        return blocks
-    if blocks.ndim == 2 and blocks.shape[1] != 1:
-        raise DataError(
-            f"every block of a Dask array must have all columns; got {blocks.shape[1]} blocks of columns: "
-            "use X.rechunk({1: -1})"
-        )
-    return list(blocks.reshape(-1))
+        self._homes = {}
 
 
 def _connected(address: str, security: Any) -> Client:

@@ -56,6 +56,33 @@ class Parts(ABC):
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> Parts:
         """New parts ``function(part, *shared)``, or with one item per part, made and kept next to these."""
 
+    @abstractmethod
+    def only(self, which: Sequence[int]) -> Parts:
+        """Some of the parts."""
+
+    @abstractmethod
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> Parts:
+        """New parts ``function(all parts, k)``, each made next to part k: the parts are exchanged for it once."""
+
+    @abstractmethod
+    def streamed(
+        self,
+        function: Callable[..., Any],
+        draws: Sequence[int],
+        now: Callable[[int], tuple[Any, ...]],
+        take: Callable[[int, Any], None],
+    ) -> None:
+        """``take(k, function(part, *now(k)))`` for each k of ``draws``, without waiting for one before the next.
+
+        ``now`` is called when a question leaves, ``take`` when its answer arrives, after ``longest_delay`` other
+        answers at most.  A question that is lost with its worker has the answer ``None``.
+        """
+
+    @property
+    @abstractmethod
+    def longest_delay(self) -> int:
+        """How many answers may arrive between a question and its own."""
+
 
 class LocalParts(Parts):
     """Parts in this process.
@@ -92,6 +119,28 @@ class LocalParts(Parts):
     @override
     def made(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] | None = None) -> LocalParts:
         return LocalParts(self.each(function, *shared, items=items), self.names)
+
+    @override
+    def only(self, which: Sequence[int]) -> LocalParts:
+        return LocalParts([self.values[k] for k in which], [self.names[k] for k in which])
+
+    @override
+    def crossed(self, function: Callable[[list[Any], int], Any]) -> LocalParts:
+        return LocalParts([function(self.values, k) for k in range(len(self))], self.names)
+
+    longest_delay = 0
+
+    @override
+    def streamed(
+        self,
+        function: Callable[..., Any],
+        draws: Sequence[int],
+        now: Callable[[int], tuple[Any, ...]],
+        take: Callable[[int, Any], None],
+    ) -> None:
+        for k in draws:
+            with naming(self.names[k]):
+                take(k, function(self.values[k], *now(k)))
 
 
 def numbered(n: int) -> list[str]:

@@ -64,6 +64,16 @@ def made(part: Held, function: Callable[..., Any], shared: tuple[Any, ...]) -> H
     return held(function, (part.value, *shared), part.name)
 
 
+def crossed(parts: list[Held], k: int, function: Callable[..., Any]) -> Held:
+    """A new part from all parts."""
+    return held(function, ([part.value for part in parts], k), parts[k].name)
+
+
+def same(value: Any) -> Any:
+    """The value of a part."""
+    return value
+
+
 def single(part: Held, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     """What one part answers."""
     return _called(function, (part.value, *given), part.name)

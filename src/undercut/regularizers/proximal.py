@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,16 +23,19 @@ class Proximal(NamedTuple):
     constant: float
 
     @classmethod
-    def of(cls, reg: Regularizer, center: FloatArray, tau: float, tilt: FloatArray) -> Proximal:
-        """Complete the square."""
-        require(0.0 <= tau < math.inf, "`tau` must be non-negative and finite", tau)
+    def of(
+        cls, reg: Regularizer, center: FloatArray, tau: float | FloatArray, tilt: FloatArray, n_free: int = 0
+    ) -> Proximal:
+        """Complete the square; ``reg`` says nothing about the last ``n_free`` parameters, which need a positive tau."""
+        require(bool(np.all((np.asarray(tau) >= 0.0) & np.isfinite(tau))), "`tau` must be non-negative and finite", tau)
         if not isinstance(reg, L2):
             raise CapabilityError(f"a proximal term needs an L2 regularizer; got {type(reg).__name__}")
-        own = reg.lam * (np.ones_like(center) if reg.weights is None else reg.weights**2)
-        pull = 0.0 if reg.center is None else own * reg.center
+        n_params, off = center.size - n_free, np.zeros(n_free)
+        own = np.append(reg.hessian_diagonal(n_params), off)
+        pull = 0.0 if reg.center is None else np.append(own[:n_params] * reg.center, off)
         total = own + tau
         w = (pull + tau * center - tilt) / total
-        lowest = reg.value(w) + float(tilt @ w) + 0.5 * tau * float((w - center) @ (w - center))
+        lowest = reg.value(w[:n_params]) + float(tilt @ w) + 0.5 * float((tau * (w - center)) @ (w - center))
         return cls(L2(1.0, center=w, weights=np.sqrt(total)), lowest)
 
     def value(self, w: FloatArray) -> float:

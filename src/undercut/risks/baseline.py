@@ -5,9 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from undercut.contracts import Regularizer, Risk, SortedScores
+from undercut.risks.combined.sharded import ShardedRisk
+from undercut.risks.ranking.interleaved import AveragePrecisionRisk
+from undercut.risks.ranking.listwise import ListwiseRisk
+from undercut.risks.ranking.ordinal import OrdinalRisk
 from undercut.risks.ranking.queries import MeanOverQueries
+from undercut.risks.ranking.ranking import (
+    NdcgRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
 from undercut.risks.scores.score_risk import ScoreRisk
 
+RANKINGS = (
+    AveragePrecisionRisk,
+    ListwiseRisk,
+    NdcgRisk,
+    OrdinalRisk,
+    PairwiseRisk,
+    PrecisionAtRisk,
+    ReciprocalRankRisk,
+    WeightedPairwiseRisk,
+)
 ROUNDING = 1e-12  # relative: a risk that near to its lower bound is there
 
 
@@ -20,4 +41,6 @@ def constant_objective(risk: Risk, reg: Regularizer) -> float:
 
 def is_bound_of_a_measure(risk: Risk) -> bool:
     """Whether the risk is one of a measure of all labels or of rankings: equal scores may be hard to improve on."""
+    if isinstance(risk, ShardedRisk):
+        return issubclass(risk.kind, RANKINGS)
     return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores | MeanOverQueries)

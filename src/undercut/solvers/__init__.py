@@ -11,6 +11,7 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
+from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -24,12 +25,15 @@ from undercut.solvers.nonconvex.convex_concave import ConvexConcave
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
+from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
 
 __all__ = [
     "SOLVERS",
+    "AlongPartitions",
+    "AsynchronousHedging",
     "CachedCuttingPlane",
     "Checkpoint",
     "ClassicBundle",
@@ -44,6 +48,7 @@ __all__ = [
     "LeastSquares",
     "LevelBundle",
     "LineSearchBundle",
+    "MeanOfPartitions",
     "Newton",
     "NonconvexBundle",
     "PairDescent",

@@ -29,6 +29,7 @@ from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
+from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
 from undercut.regularizers import KernelNorm
 from undercut.risks import (
@@ -42,6 +43,7 @@ from undercut.risks import (
     ShardedRisk,
     SmoothChainLoss,
 )
+from undercut.risks.scores.sampled_gram import MOST_FEATURES
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
@@ -220,6 +222,12 @@ TABLE = (
         "a handful of steps reach any accuracy, however small lambda is",
     ),
     Row(
+        f"smooth loss, one score per sample, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
+        lambda risk, reg: _is_narrow(risk) and reg.strong_convexity < WEAK and _accepts(TruncatedNewton(), risk, reg),
+        lambda risk: TruncatedNewton(),
+        "an approximate inverse makes its directions cheap at any lambda; its bound comes late, which loses races",
+    ),
+    Row(
         f"smooth loss; several classes, lambda below {WEAK:g}, or large sparse X with over {MANY_FEATURES} features",
         lambda risk, reg: _needs_many_planes(risk, reg) and _accepts(TruncatedNewton(), risk, reg),
         lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
@@ -313,6 +321,10 @@ def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
 
 def _is_small(risk: Risk) -> bool:
     return isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+
+
+def _is_narrow(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix) and risk.n_params <= MOST_FEATURES
 
 
 def _has_few_samples(risk: Risk) -> bool:

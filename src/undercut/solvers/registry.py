@@ -15,6 +15,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
+from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -29,6 +30,7 @@ from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.nonconvex.stochastic_gradient import StochasticGradient
 from undercut.solvers.nonconvex.subgradient import Subgradient
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
+from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 
 AnySolver: TypeAlias = Solver[Any, Any, Any]
 
@@ -65,9 +67,12 @@ _ALL: tuple[type[AnySolver], ...] = (
     PairDescent,
     KernelHedging,
     ProgressiveHedging,
+    AsynchronousHedging,
     OptimisticProximal,
     Proximal,
     Adaptive,
     Pegasos,
+    AlongPartitions,
+    MeanOfPartitions,
 )
 SOLVERS: dict[str, type[AnySolver]] = {snake_case(solver.__name__): solver for solver in _ALL}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from undercut.cli.options.table import ROWS, named
 from undercut.cli.reports.metrics import sample_rows
 from undercut.cli.reports.report import Row, certificate_rows, print_report
 from undercut.cli.standard import STANDARD
+from undercut.cli.tasks.partitions import predicted, scored
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.tasks.samples import OnDisk, read_fitting
 from undercut.cli.tasks.sequences import fitted_sequences, labelled_lines, sequence_rows
@@ -60,9 +62,12 @@ def _lines(fitted: Any, X: Any, wanted: str, model: Path) -> Iterator[str]:
     """The header and a line per row, for a block of rows at a time where they are on disk."""
     blocks = (block for _, block in X.blocks()) if isinstance(X, StreamedDesign) else iter([X])
     for at, block in enumerate(blocks):
-        header, values = _values(fitted, block, wanted, model)
-        lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
-        yield lines if at else header + lines
+        yield _text(*_values(fitted, block, wanted, model), first=at == 0)
+
+
+def _text(header: str, values: Any, *, first: bool) -> str:
+    lines = "".join(" ".join(map(str, np.atleast_1d(row).tolist())) + "\n" for row in values)
+    return header + lines if first else lines
 
 
 def _values(fitted: Any, X: Any, wanted: str, model: Path) -> tuple[str, Any]:
@@ -81,6 +86,24 @@ def _values(fitted: Any, X: Any, wanted: str, model: Path) -> tuple[str, Any]:
     values = fitted.decision_function(X)
     classes = getattr(fitted, "classes_", np.array([-1, 1]))
     return _header(classes if values.ndim > 1 else classes[-1:]), values
+
+
+def predict_there(model: Path, file: Path, output: Path | None, *, wanted: str, strict: bool) -> None:
+    """The same as ``write_predictions`` for files that workers read."""
+    fitted = load_model(model)
+    _check_rows_of_numbers(fitted)
+    values = partial(_values, wanted=wanted, model=model)
+    blocks = predicted(fitted, file, values, strict=strict)
+    _write((_text(header, found, first=at == 0) for at, (header, found) in enumerate(blocks)), output)
+
+
+def evaluate_there(model: Path, file: Path, *, strict: bool, as_json: bool, metrics: str | None) -> None:
+    """The same as ``print_scores`` for files that workers read."""
+    fitted = load_model(model)
+    _check_rows_of_numbers(fitted)
+    print_report(
+        [*sample_rows(*scored(fitted, file, strict=strict), metrics), *_training_rows(fitted)], as_json=as_json
+    )
 
 
 def _header(classes: Any) -> str:
@@ -102,8 +125,11 @@ def print_scores(
     fitted = load_model(model)
     _check_on_disk(fitted, on_disk)
     rows = score_rows(fitted, file, folds, strict=strict, metrics=metrics, on_disk=on_disk)
-    certificate = [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
-    print_report([*rows, *certificate], as_json=as_json)
+    print_report([*rows, *_training_rows(fitted)], as_json=as_json)
+
+
+def _training_rows(fitted: Any) -> list[Row]:
+    return [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
 
 
 def score_rows(
@@ -139,9 +165,13 @@ def _rows(
     Given.read({"folds": folds}).check_file(ROWS)
     if labelled and isinstance(fitted, Pipeline):
         raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
+    _check_rows_of_numbers(fitted)
+    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
+
+
+def _check_rows_of_numbers(fitted: Any) -> None:
     if not hasattr(fitted, "n_features_in_"):
         raise DataError("the model is a pipeline that takes no rows of numbers: use it in Python, with load_model")
-    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
 
 
 def _write(lines: Iterable[str], output: Path | None) -> None:

@@ -22,12 +22,14 @@ from undercut.cli.reports.record import record
 from undercut.cli.reports.recorders import recorders
 from undercut.cli.reports.report import Row, fit_rows, print_report
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
+from undercut.cli.tasks.partitions import OnCluster, fit_partitions, partitions_to_fit
 from undercut.cli.tasks.rna import read_rna
 from undercut.cli.tasks.samples import OnDisk, read_training, read_weights
 from undercut.cli.tasks.sequences import read_sequences, templates
 from undercut.cli.tasks.speech import read_speech
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
+from undercut.estimators.cluster.partitions import matching
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
 from undercut.io.checkpoint import check_writable
@@ -45,14 +47,18 @@ def run(file: Path, given: Given) -> int:
             model, rows, code = train_online(file, given)
             print_fit(model, rows, given)
             return code
+        if (cluster := OnCluster.of(given)) is not None:
+            matching(str(file))  # before anything is started
+            with cluster.connected():
+                return _train(file, file, given, _fit_on_workers)
         with input_file(file) as source:
-            return _train(source, file, given)
+            return _train(source, file, given, READERS[given["task"]])
 
 
-def _train(source: Path, file: Path, given: Given) -> int:
+def _train(source: Path, file: Path, given: Given, fit_file: Reader) -> int:
     """Train on ``source``, which the user calls ``file``."""
     try:
-        model, fitted, n_samples = READERS[given["task"]](source, file, given)
+        model, fitted, n_samples = fit_file(source, file, given)
     except KeyboardInterrupt:
         typer.echo("undercut: interrupted; there is no model to save", err=True)
         return 130
@@ -93,6 +99,14 @@ def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     model.callbacks = [*(model.callbacks or ()), *early_stopping(model, data, given)]
     fitting = partial(fit, model, data, given)
     return model, _fit(model, given["start"], data.X.shape[0], data.X.shape[1], fitting), data.y.size
+
+
+def _fit_on_workers(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
+    """A model of the rows of files that workers read."""
+    model = _estimator(name, given)
+    data = partitions_to_fit(model, file, given)
+    fitting = partial(fit_partitions, model, data)
+    return model, _fit(model, given["start"], data.n_samples, data.n_features, fitting), data.n_samples
 
 
 def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
@@ -143,7 +157,13 @@ def _fit_speech(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]
     return model, _fit(model, given["start"], data.lengths.size, data.X.shape[1], fitting), data.lengths.size
 
 
-READERS = {None: _fit_rows, "sequence": _fit_sequences, "rna": _fit_rna, "hmm": _fit_speech}  # by task
+Reader = Callable[[Path, Path, Given], tuple[Any, Fitted, int]]
+READERS: dict[str | None, Reader] = {  # by task
+    None: _fit_rows,
+    "sequence": _fit_sequences,
+    "rna": _fit_rna,
+    "hmm": _fit_speech,
+}
 
 
 def _estimator(file: Path, given: Given) -> Any:

@@ -24,7 +24,7 @@ from undercut.cli.options.readers import (
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
 SEQUENCES, ONLINE, STOPPING, OUTPUT = "Sequences", "Online", "Stopping", "Output"
-CHOICE = "Choice"
+CHOICE, CLUSTER = "Choice", "Cluster"
 ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
@@ -32,6 +32,8 @@ SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
 FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
 SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm",)}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
+
+ALONE = ("memory", "task", "unlabelled", "weights", "valid")  # options that need the rows in this process
 
 OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences, fold RNA, or classify spoken words",
@@ -42,6 +44,10 @@ OPTIONS = [
            "converted into a cache once", files=ROWS, reads=memory),
     Option("cache", DATA, "The folder of that cache", type=Path, usual="that of the file", files=ROWS,
            needs={"memory": ()}),
+    Option("scheduler", CLUSTER, "Train on the workers of the Dask scheduler at this address, such as tcp://host:8786; "
+           "FILE may be a pattern such as 'part-*.svm', and workers read the files", files=ROWS, excludes=ALONE),
+    Option("workers", CLUSTER, "The same with this many new processes on this machine", type=int, minimum=1,
+           files=ROWS, excludes=("scheduler", *ALONE)),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
     Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],

@@ -59,7 +59,7 @@ def read_rows(
 ) -> SvmlightData | StreamedData:
     """The rows of a file; one that need not be ``labelled`` may begin its lines with the features."""
     with reading(path):
-        has_labels = labelled or not _begins_with_a_feature(path)
+        has_labels = labelled or not begins_with_a_feature(path)
         if on_disk is None:
             return load_svmlight(path, n_features=n_features, labelled=has_labels)
         return stream_svmlight(path, **on_disk._asdict(), n_features=n_features, labelled=has_labels)
@@ -108,7 +108,8 @@ def read_fitting(
     )
 
 
-def _begins_with_a_feature(path: Path) -> bool:
+def begins_with_a_feature(path: Path) -> bool:
+    """Whether the first line of a file has no label."""
     first = first_line(path).split()
     return bool(first) and ":" in first[0]
 
@@ -134,13 +135,26 @@ def fitting(X: Any, n_features: int, path: Path, *, strict: bool = False) -> Any
     new = X.unseen(n_features) if isinstance(X, StreamedDesign) else np.unique(X.indices[X.indices >= n_features]).size
     if new == 0:
         return as_wide_as(X, n_features)
-    count = f"{new} feature{'s' if new > 1 else ''}"
     if strict:
-        raise DataError(
-            f"{path} has {count} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
-        )
-    note(f"{path}: ignored {count} never seen in training, beyond the {n_features} of the model")
+        raise unseen_error(path, new, n_features)
+    note(unseen_note(path, new, n_features))
     return as_wide_as(X, n_features)
+
+
+def unseen_error(path: Path, new: int, n_features: int) -> DataError:
+    """The error of a file with features that a model never saw."""
+    return DataError(
+        f"{path} has {_counted(new)} that the model never saw, beyond its {n_features}: drop --strict to ignore them"
+    )
+
+
+def unseen_note(path: Path, new: int, n_features: int) -> str:
+    """What is said of a file with features that a model never saw."""
+    return f"{path}: ignored {_counted(new)} never seen in training, beyond the {n_features} of the model"
+
+
+def _counted(n: int) -> str:
+    return f"{n} feature{'s' if n > 1 else ''}"
 
 
 def read_weights(path: Path | None, n_samples: int) -> FloatArray | None:

@@ -17,12 +17,13 @@ from undercut.devices import on_device
 from undercut.errors import DataError, require
 from undercut.estimators.certified import CertifiedEstimator, Minimizer, live_progress
 from undercut.estimators.class_predictions import ClassPredictions
-from undercut.estimators.inputs import validated
+from undercut.estimators.cluster.partitions import PartitionedData, RowsThere, is_partitioned
+from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import Fit, check_distinct
 from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest, positive_codes
 from undercut.io.model_file import ModelState
 from undercut.losses import Hinge
-from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, TiledGram, named_kernel
+from undercut.maps.gram import KERNELS, DenseGram, Gram, GramFactor, Kernel, ShardedGram, TiledGram, named_kernel
 from undercut.regularizers import L2, KernelNorm
 from undercut.risks import GramRisk, LinearRisk
 from undercut.solvers import KernelHedging, PairDescent
@@ -125,10 +126,17 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
-        """Fit the model; ``sample_weight`` multiplies C.  X is the Gram matrix if the kernel is precomputed."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
+        """Fit the model; ``sample_weight`` multiplies C.  X is the Gram matrix if the kernel is precomputed.
+
+        X and y may be Dask arrays or dataframes, or X the names of SVMlight files: the workers keep blocks of rows of
+        the Gram matrix, and multiply by them.  Labels and support vectors come to this process.
+        """
         self._check_together()
-        X, y = validated(self, X, y=y, reset=True)
+        if is_partitioned(X):
+            X, y = self._rows_there(PartitionedData.of(X, y))
+        else:
+            X, y = validated(self, X, y=y, reset=True)
         classes, codes = encode_classes(y)
         starts = self._last_fit(classes, y.size)
         self.classes_ = classes
@@ -145,6 +153,18 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         fits = list(minimizer.each(fit_one, one_against_rest(classes, codes, starts)))
         self._set_machines(X, codes, fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
+
+    def _rows_there(self, data: PartitionedData) -> tuple[RowsThere, Array]:
+        """Data in partitions; settings that need the Gram matrix in one place are refused."""
+        data.require("y", "pass y")
+        for broken, rule in (
+            (self.kernel == "precomputed", "`kernel` must be a function of samples for data in partitions"),
+            (self.device is not None, "`device` must be None for data in partitions"),
+            (self.solver in ("descent", "bundle"), "`solver` must be 'auto' or 'hedging' for data in partitions"),
+        ):
+            require(not broken, rule, {"kernel": self.kernel, "solver": self.solver, "device": self.device})
+        take_columns(self, data)
+        return RowsThere(data), data.gathered("y")
 
     def _check_together(self) -> None:
         """Settings that would be ignored are refused instead."""
@@ -184,7 +204,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
     def _solver(self, gram: Gram) -> KernelHedging | PairDescent:
         if not isinstance(self.solver, str):
             return self.solver
-        if self.device is not None or not self.store_gram:
+        if self.device is not None or not self.store_gram or isinstance(gram, ShardedGram):
             return KernelHedging()
         if self.solver != "hedging":
             return PairDescent()
@@ -196,6 +216,8 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
             return DenseGram(self._placed(X))
         self._gamma = gamma_of(self.gamma, X)
         check = self.kernel not in CONVEX_KERNELS
+        if isinstance(X, RowsThere):
+            return ShardedGram.of(self._kernel(), X.parts, check=check)
         if not self.store_gram:
             return TiledGram(self._kernel(), X, check=check)
         dtype = "float64" if X.shape[0] <= DOUBLE or self.solver == "bundle" else "float32"
@@ -289,5 +311,8 @@ def gamma_of(gamma: float | str, X: Any) -> float:
         return float(gamma)
     if gamma == "auto":
         return 1.0 / X.shape[1]
-    variance = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()
+    if isinstance(X, RowsThere):
+        variance = X.variance()
+    else:
+        variance = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()
     return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0

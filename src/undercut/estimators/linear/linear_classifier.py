@@ -16,12 +16,23 @@ from undercut.errors import ParameterError
 from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
-from undercut.estimators.inputs import validated
+from undercut.estimators.cluster import blocks
+from undercut.estimators.cluster.blocks import Target
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
 from undercut.estimators.linear.sparse_coef import SparseCoefMixin
-from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest
+from undercut.estimators.targets import (
+    Problem,
+    class_factors,
+    class_weighted,
+    encode_classes,
+    one_against_rest,
+    positive_codes,
+)
 from undercut.losses import CrammerSinger, Hinge, Logistic, Softmax, of_kind
 from undercut.maps.design import trusted_design
+from undercut.maps.sharded import ShardedDesign
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
@@ -128,12 +139,18 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
-        """Fit the model; a weight of 2 equals duplicating the sample."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearClassifier:
+        """Fit the model; a weight of 2 equals duplicating the sample.
+
+        X, y and the weights may be Dask arrays or dataframes, or X the names of SVMlight files that workers read.
+        """
         self._joint_loss()  # settings that contradict each other are refused before the data are read
         last = Start.of(self)
-        X, y = validated(self, X, y=y, reset=True)
-        tasks = self._tasks(X, y, sample_weight, last)
+        if is_partitioned(X):
+            tasks = self._sharded_tasks(PartitionedData.of(X, y, sample_weight=sample_weight), last)
+        else:
+            X, y = validated(self, X, y=y, reset=True)
+            tasks = self._tasks(X, y, sample_weight, last)
         minimizer = self._minimizer()
         runs_each = 1 if all(task.risk.is_convex or task.problem.start is not None for task in tasks) else 2
         results = list(minimizer.each(partial(self._solve, minimizer), tasks, runs_each))
@@ -154,20 +171,43 @@ class LinearClassifier(SparseCoefMixin, ClassProbabilities, ClassPredictions, Li
             for problem in one_against_rest(self.classes_, codes, start)
         ]
 
+    def _sharded_tasks(self, data: PartitionedData, last: Start | None) -> list[Task]:
+        """The same problems for data in partitions."""
+        take_columns(self, data)
+        self.classes_, counts = data.classes()
+        target = Target(self.classes_, class_factors(self.class_weight, self.classes_, counts))
+        start = start_coef(last, data.n_features, self.classes_)
+        joint, free = self._joint_loss(), self.fit_intercept
+        if joint is None:
+            loss, make = self._loss(), partial(data.risk, blocks.one_class, target=target, fit_intercept=free)
+            problems = list(one_against_rest(self.classes_, np.empty(0, np.int64), start))
+            return [
+                Task(make(code=code, loss=loss), problem, None if loss.is_convex else make(code=code, loss=Hinge()))
+                for code, problem in zip(positive_codes(self.classes_.size), problems, strict=True)
+            ]
+        problem = Problem(np.empty(0), _joint_start(start))
+        if not free:
+            return [Task(data.risk(blocks.all_classes, target=target, loss=joint), problem)]
+        y = data.gathered("y")  # the intercepts of several classes need all scores in one place
+        weight = target.weight(y, data.gathered("sample_weight") if "sample_weight" in data.fields else None)
+        design, n_classes = ShardedDesign(data.parts), self.classes_.size
+        return [Task(MulticlassRisk(design, target.codes(y), joint, weight, True, n_classes=n_classes), problem)]
+
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the coefficients; of one problem for two classes, the difference of their rows."""
         risk = tasks[0].risk
-        if not isinstance(risk, MulticlassRisk):
+        if self._joint_loss() is None:
             self.coef_, self.intercept_ = solved(tasks, solutions)
             return
-        W, b = solutions[0].reshape(self.classes_.size, -1), risk.intercepts(solutions[0])
+        W = solutions[0].reshape(self.classes_.size, -1)
+        b = risk.intercepts(solutions[0]) if isinstance(risk, MulticlassRisk) else np.zeros(self.classes_.size)
         self.coef_, self.intercept_ = (W, b) if b.size > 2 else (W[1:] - W[:1], b[1:] - b[:1])
 
     def _solve(self, minimizer: Minimizer, task: Task) -> Result:
         """Solve one problem; a non-convex one from the optimum of the hinge loss."""
         risk, reg, w0 = task.risk, self._regularizer(), task.problem.start
         if w0 is None and not risk.is_convex:
-            hinge = LinearRisk(risk.design, risk.y, Hinge(), risk.weight, risk.fit_intercept)
+            hinge = task.convex or LinearRisk(risk.design, risk.y, Hinge(), risk.weight, risk.fit_intercept)
             w0 = minimizer(hinge, reg, problem=task.problem.start_of(), solver="auto").w
         return minimizer(risk, reg, w0, problem=task.problem)
 

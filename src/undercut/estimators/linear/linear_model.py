@@ -50,6 +50,7 @@ class Task(NamedTuple):
 
     risk: Any
     problem: Problem = Problem(np.empty(0), None)
+    convex: Any = None  # the risk whose optimum a search for a non-convex one starts from
 
 
 def stacked(fits: list[Fit]) -> tuple[FloatArray, FloatArray]:

@@ -9,12 +9,15 @@ from sklearn.base import RegressorMixin, _fit_context
 from undercut.contracts import Loss, RegressionLoss, Regularizer, Solver
 from undercut.estimators import penalties
 from undercut.estimators.certified import CertifiedEstimator
-from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.cluster import blocks
+from undercut.estimators.cluster.lazy import lazily
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import optional_weight, take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, start_coef
 from undercut.estimators.linear.sparse_coef import SparseCoefMixin
 from undercut.losses import Poisson, of_kind
 from undercut.maps.design import trusted_design
-from undercut.risks import LinearRisk
+from undercut.risks import LinearRisk, ShardedRisk
 from undercut.trace import Callbacks
 from undercut.types import FloatArray
 
@@ -29,6 +32,7 @@ class RegressorBase(RegressorMixin, LinearModel):
         """Set the coefficients."""
         self.coef_, self.intercept_ = solutions[0], tasks[0].risk.intercept(solutions[0])
 
+    @lazily
     def predict(self, X: Any) -> FloatArray:
         """The score, or for the Poisson loss the mean ``exp(score)``."""
         return self._loss().predict(self._scores(X).ravel())
@@ -92,16 +96,28 @@ class LinearRegressor(SparseCoefMixin, RegressorBase, CertifiedEstimator):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
-        """Fit the model; a weight of 2 equals duplicating the sample."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearRegressor:
+        """Fit the model; a weight of 2 equals duplicating the sample.
+
+        X, y and the weights may be Dask arrays or dataframes, or X the names of SVMlight files that workers read.
+        """
         last = Start.of(self)
-        X, y = validated(self, X, y=y, y_numeric=True, reset=True)
-        tasks = self._tasks(X, y, sample_weight)
+        if is_partitioned(X):
+            tasks = [Task(self._shards(PartitionedData.of(X, y, sample_weight=sample_weight)))]
+        else:
+            X, y = validated(self, X, y=y, y_numeric=True, reset=True)
+            tasks = self._tasks(X, y, sample_weight)
         reg = penalties.regularizer(self.penalty, self.lam, self.l1_ratio)
         minimizer = self._minimizer()
-        result = minimizer(tasks[0].risk, reg, start_coef(last, X.shape[1]))
+        result = minimizer(tasks[0].risk, reg, start_coef(last, self.n_features_in_))
         self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
+
+    def _shards(self, data: PartitionedData) -> ShardedRisk:
+        """The problem of data in partitions."""
+        data.require("y", "pass y")
+        take_columns(self, data)
+        return data.risk(blocks.regression, loss=self._loss(), fit_intercept=self.fit_intercept)
 
     def _tasks(self, X: Any, y: FloatArray, sample_weight: Any = None) -> list[Task]:
         """The only problem of a fit."""

@@ -12,12 +12,14 @@ from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, Minimizer
 from undercut.estimators.class_predictions import ClassPredictions
-from undercut.estimators.inputs import validated
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
 from undercut.estimators.linear.thresholds import Split, best_threshold, pays_validation, stratified_folds
 from undercut.estimators.targets import Problem, encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
+from undercut.maps.sharded import ShardedDesign
 from undercut.measures import Measure, TopMeasure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
@@ -97,15 +99,26 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> MultivariateClassifier:
-        """Fit the model."""
+    def fit(self, X: Any, y: Any = None) -> MultivariateClassifier:
+        """Fit the model.
+
+        X and y may be Dask arrays or dataframes, or X the names of SVMlight files that workers read; labels and scores
+        are gathered, 8 bytes a row.
+        """
         last = Start.of(self)
-        X, y = validated(self, X, y=y, reset=True)
+        if is_partitioned(X):
+            data = PartitionedData.of(X, y)
+            data.require("y", "pass y")
+            take_columns(self, data)
+            design: Design = ShardedDesign(data.parts)
+            y = data.gathered("y")
+        else:
+            X, y = validated(self, X, y=y, reset=True)
+            design = trusted_design(X)
         if self.threshold == "cv" and not self.fit_intercept:
             raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
-        design = trusted_design(X)
         tasks = self._tasks(design, y)
-        start = start_coef(last, X.shape[1], self.classes_)
+        start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
         folds = self._folds(signs)
         minimizer = self._minimizer()

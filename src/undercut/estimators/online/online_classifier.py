@@ -11,11 +11,14 @@ from sklearn.base import _fit_context
 from undercut.contracts import Loss
 from undercut.errors import DataError
 from undercut.estimators.class_predictions import ClassPredictions, ClassProbabilities
-from undercut.estimators.inputs import validated
+from undercut.estimators.cluster import blocks
+from undercut.estimators.cluster.blocks import Target
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_classifier import CONVEX_LOSSES
 from undercut.estimators.linear.linear_model import Start, stacked
 from undercut.estimators.online.online_model import STREAM, OnlineModel
-from undercut.estimators.targets import class_weighted, encode_classes, one_against_rest, positive_codes
+from undercut.estimators.targets import class_factors, class_weighted, encode_classes, one_against_rest, positive_codes
 from undercut.solvers.online.base import OnlineSolver
 from undercut.trace import Callbacks
 from undercut.types import FloatArray
@@ -87,10 +90,17 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
-        """Pass over the data ``n_passes`` times and keep the best iterate."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineClassifier:
+        """Pass over the data ``n_passes`` times and keep the best iterate.
+
+        X, y and the weights may be Dask arrays or dataframes, or X the names of SVMlight files that workers read: the
+        model visits the partitions in turn, or, with ``solver=MeanOfPartitions()``, all at once.
+        """
         self._forget_stream()
         last = Start.of(self)
+        if is_partitioned(X):
+            return self._fit_data(PartitionedData.of(X, y, sample_weight=sample_weight), last)
+        self._check_in_memory()
         X, y = validated(self, X, y=y, reset=True)
         self.classes_, codes = encode_classes(y)
         weight = class_weighted(X, y, self.classes_, codes, self.class_weight, sample_weight)
@@ -98,6 +108,20 @@ class OnlineClassifier(ClassProbabilities, ClassPredictions, OnlineModel):
         minimizer = self._minimizer()
         fit_one = partial(self._fit_passes, X, weight, minimizer)
         fits = list(minimizer.each(fit_one, one_against_rest(self.classes_, codes, start)))
+        self.coef_, self.intercept_ = stacked(fits)
+        return self._conclude(minimizer, [fit.result for fit in fits])
+
+    def _fit_data(self, data: PartitionedData, last: Start | None) -> OnlineClassifier:
+        """Pass over data in partitions."""
+        take_columns(self, data)
+        self.classes_, counts = data.classes()
+        target = Target(self.classes_, class_factors(self.class_weight, self.classes_, counts))
+        start = self._start(last, data.n_features, self.classes_)
+        make = partial(data.risk, blocks.one_class, target=target, fit_intercept=False, design=self._make_design())
+        minimizer = self._minimizer()
+        problems = list(one_against_rest(self.classes_, np.empty(0, np.int64), start))
+        risks = [make(code=code, loss=self._loss()) for code in positive_codes(self.classes_.size)]
+        fits = [self._fit_partitions(risk, minimizer, each) for risk, each in zip(risks, problems, strict=True)]
         self.coef_, self.intercept_ = stacked(fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 

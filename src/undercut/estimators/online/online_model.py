@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from undercut._jit.online import N_STATE
 from undercut.errors import DataError
 from undercut.estimators.certified import CERTIFICATE, CertifiedEstimator, Minimizer
+from undercut.estimators.cluster.blocks import MakeDesign, with_constant
 from undercut.estimators.inputs import checked_weight
 from undercut.estimators.linear.linear_model import Fit, LinearModel, Start
 from undercut.estimators.targets import Problem
@@ -23,10 +24,11 @@ from undercut.io.model_file import ModelState
 from undercut.maps.design import WithConstant, trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
-from undercut.risks import LinearRisk
+from undercut.risks import LinearRisk, ShardedRisk
 from undercut.solvers import Stop
 from undercut.solvers.online import ONLINE_SOLVERS
 from undercut.solvers.online.base import Game, OnlineSolver, Samples
+from undercut.solvers.online.partitions import AlongPartitions, PartitionSolver
 from undercut.trace import Status
 from undercut.types import FloatArray
 
@@ -41,7 +43,7 @@ class OnlineModel(LinearModel, CertifiedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
-        "solver": [StrOptions(set(ONLINE_SOLVERS)), OnlineSolver],
+        "solver": [StrOptions(set(ONLINE_SOLVERS)), OnlineSolver, PartitionSolver],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
@@ -52,6 +54,8 @@ class OnlineModel(LinearModel, CertifiedEstimator):
     def _online_solver(self, seed: int = 0) -> OnlineSolver:
         if isinstance(self.solver, OnlineSolver):
             return self.solver
+        if isinstance(self.solver, PartitionSolver):
+            return self.solver.method
         return ONLINE_SOLVERS[self.solver](
             n_passes=self.n_passes,
             batch_size=self.batch_size,
@@ -64,10 +68,28 @@ class OnlineModel(LinearModel, CertifiedEstimator):
         design = trusted_design(X)
         return WithConstant(design) if self.fit_intercept else design
 
+    def _make_design(self) -> MakeDesign:
+        """The same on a worker, which is not sent the model."""
+        return with_constant if self.fit_intercept else trusted_design
+
     def _minimizer(self, gap_abs: float = 0.0) -> Minimizer:
         """What makes the passes of one fit, all problems in the same order."""
         solver, stop = self._online_solver(seed_of(self.random_state)), Stop(gap_abs=gap_abs)
         return Minimizer(solver, stop, self.verbose, FINE, self._watchers(), getattr(self, "n_jobs", None))
+
+    def _fit_partitions(self, risk: ShardedRisk, minimizer: Minimizer, problem: Problem) -> Fit:
+        """Passes over one problem in partitions; the model visits them in turn unless the solver says otherwise."""
+        method = self._online_solver(seed_of(self.random_state))
+        solver = self.solver if isinstance(self.solver, PartitionSolver) else AlongPartitions(method=method)
+        result = minimizer(risk, L2(self.lam), problem.start, problem=problem, solver=solver)
+        return self._split(result.w, result)
+
+    def _check_in_memory(self) -> None:
+        """Refuse a solver of partitions for data that are in none."""
+        if isinstance(self.solver, PartitionSolver):
+            raise DataError(
+                f"{self.solver.name} is for data in partitions; got arrays in memory: use solver={self.solver.method!r}"
+            )
 
     def _fit_passes(self, X: Any, weight: Any, minimizer: Minimizer, problem: Problem) -> Fit:
         """Passes over one problem; the best iterate by exact objective is the fit."""

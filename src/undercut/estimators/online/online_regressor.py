@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from undercut.contracts import Loss
-from undercut.estimators.inputs import optional_weight, validated
+from undercut.estimators.cluster import blocks
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import optional_weight, take_columns, validated
 from undercut.estimators.linear.linear_model import Start
 from undercut.estimators.linear.linear_regressor import RegressorBase
 from undercut.estimators.online.online_model import STREAM, OnlineModel
@@ -52,10 +54,19 @@ class OnlineRegressor(RegressorBase, OnlineModel):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineRegressor:
-        """Pass over the data ``n_passes`` times and keep the best iterate."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineRegressor:
+        """Pass over the data ``n_passes`` times and keep the best iterate; data may be in partitions, as there."""
         self._forget_stream()
         last = Start.of(self)
+        if is_partitioned(X):
+            data = PartitionedData.of(X, y, sample_weight=sample_weight)
+            take_columns(self, data)
+            risk = data.risk(blocks.regression, loss=self._loss(), fit_intercept=False, design=self._make_design())
+            minimizer = self._minimizer()
+            problem = Problem(np.empty(0), self._start(last, data.n_features), "")
+            self.coef_, self.intercept_, result = self._fit_partitions(risk, minimizer, problem)
+            return self._conclude(minimizer, [result])
+        self._check_in_memory()
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
         weight = optional_weight(sample_weight, X)
         minimizer = self._minimizer()

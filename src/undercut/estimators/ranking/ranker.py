@@ -13,7 +13,10 @@ from sklearn.utils._param_validation import StrOptions
 from undercut.contracts import Solver
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator
-from undercut.estimators.inputs import validated
+from undercut.estimators.cluster import blocks
+from undercut.estimators.cluster.lazy import lazily
+from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
+from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, start_coef
 from undercut.estimators.ranking.retrieval import ranking_score
 from undercut.io.model_file import ModelState
@@ -27,6 +30,7 @@ from undercut.risks import (
     PairwiseRisk,
     PrecisionAtRisk,
     ReciprocalRankRisk,
+    ShardedRisk,
     WeightedPairwiseRisk,
 )
 from undercut.risks.ranking.gains import half_gain
@@ -162,16 +166,30 @@ class Ranker(LinearModel, CertifiedEstimator):
         self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Ranker:
-        """Fit the model to relevances y; documents with equal ``qid`` are one query, and have one weight."""
-        check_queries(qid)
+    def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> Ranker:
+        """Fit the model to relevances y; documents with equal ``qid`` are one query, and have one weight.
+
+        All may be Dask arrays, or X the names of SVMlight files that workers read; a query is in one partition.
+        """
         last = Start.of(self)
-        X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
-        tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid, sample_weight)
+        if is_partitioned(X):
+            data = PartitionedData.of(X, y, qid=qid, sample_weight=sample_weight, whole_files=True)
+            tasks = [Task(self._shards(data))]
+        else:
+            check_queries(qid)
+            X, y = validated(self, X, y=y, y_numeric=True, ensure_min_samples=2, reset=True)
+            tasks = self._tasks(trusted_design(X) if isinstance(self.loss, str) else X, y, qid, sample_weight)
         minimizer = self._minimizer()
-        result = minimizer(tasks[0].risk, L2(self.lam), start_coef(last, X.shape[1]))
+        result = minimizer(tasks[0].risk, L2(self.lam), start_coef(last, self.n_features_in_))
         self._take(tasks, [result.w])
         return self._conclude(minimizer, [result])
+
+    def _shards(self, data: PartitionedData) -> ShardedRisk:
+        """The problem of data in partitions."""
+        data.check_queries()
+        take_columns(self, data)
+        make = named_risk(self.loss, self.weighting) if isinstance(self.loss, str) else self.loss
+        return data.risk(blocks.ranking, risk_of=make)
 
     def _tasks(self, X: Any, y: FloatArray, qid: Any, sample_weight: Any = None) -> list[Task]:
         """The only problem of a fit."""
@@ -183,6 +201,7 @@ class Ranker(LinearModel, CertifiedEstimator):
         """Set the coefficients."""
         self.coef_, self.intercept_ = solutions[0], tasks[0].risk.intercept(solutions[0])
 
+    @lazily
     def predict(self, X: Any) -> FloatArray:
         """Scores: within a query, the higher the better."""
         return self._scores(X)

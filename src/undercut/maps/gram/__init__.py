@@ -1,4 +1,4 @@
-"""Kernel functions, and their Gram matrices: in memory, in tiles, on a device, as a product of factors."""
+"""Kernel functions and their Gram matrices: in memory, in tiles, on a device, on a cluster, as a product of factors."""
 
 from undercut.maps.gram.base import Gram, Kernel
 from undercut.maps.gram.checks import check_memory, not_definite
@@ -12,6 +12,7 @@ from undercut.maps.gram.functions import (
     SigmoidKernel,
     named_kernel,
 )
+from undercut.maps.gram.sharded import ShardedGram
 from undercut.maps.gram.tiled import TiledGram
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LinearKernel",
     "PolynomialKernel",
     "RbfKernel",
+    "ShardedGram",
     "SigmoidKernel",
     "TiledGram",
     "check_memory",

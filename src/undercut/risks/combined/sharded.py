@@ -8,7 +8,17 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import BatchedRisk, CurvedRisk, Cut, HessianOperator, Line, LineRisk, Risk, SmoothRisk
+from undercut.contracts import (
+    BatchedRisk,
+    CurvedRisk,
+    Cut,
+    HessianOperator,
+    Line,
+    LineRisk,
+    Risk,
+    RowDesign,
+    SmoothRisk,
+)
 from undercut.errors import CapabilityError, DataError, require
 from undercut.kinds import Kinded
 from undercut.maps.parts import LocalParts, Parts, added
@@ -16,6 +26,7 @@ from undercut.risks.checks import normalized_weights
 from undercut.risks.combined import questions
 from undercut.risks.combined.shard import Bent, Facts, Shard, facts, made_shard
 from undercut.risks.combined.sharded_line import Asked, ShardedLine, new_key
+from undercut.risks.scores.linear import LinearRisk
 from undercut.types import FloatArray
 
 T = TypeVar("T")
@@ -74,14 +85,17 @@ class ShardedRisk(Kinded, Risk):
             risk = cls.__new__(cls)
             risk._set(whole.made(made_shard, how, weigh, items=range(len(whole))))
             return risk
-        if not isinstance(whole, BatchedRisk):
+        shares_intercept = isinstance(whole, LinearRisk) and whole.fit_intercept and isinstance(whole.design, RowDesign)
+        if not isinstance(whole, BatchedRisk) and not shares_intercept:
             raise CapabilityError(
                 f"shards need a BatchedRisk, a mean over samples, and this {type(whole).__name__} is not one (a free "
-                "intercept depends on all samples): use fit_intercept=False, and append a constant feature to X"
+                "intercept is shared only by the shards of a linear risk): use fit_intercept=False, and append a "
+                "constant feature to X"
             )
         require(1 <= how <= whole.n_samples, f"`n_shards` must be between 1 and {whole.n_samples}", how)
         rows = [np.arange(at, whole.n_samples, how) for at in range(how)]
-        return cls([whole.batch(each) for each in rows], [each.size for each in rows])
+        take = whole.part if shares_intercept else whole.batch
+        return cls([take(each) for each in rows], [each.size for each in rows])
 
     def _set(self, parts: Parts) -> None:
         self._parts = parts
@@ -119,6 +133,10 @@ class ShardedRisk(Kinded, Risk):
     def cut(self, w: FloatArray) -> Cut:
         a, b, value = self.asked(questions.plane, w)
         return Cut(a, float(b), float(value))
+
+    def intercept(self, w: FloatArray) -> float:
+        """The intercept that belongs to w; 0 where the shards share none."""
+        return 0.0
 
 
 class LineShardedRisk(ShardedRisk, LineRisk):

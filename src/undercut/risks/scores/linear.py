@@ -68,6 +68,20 @@ class LinearRisk(Kinded, ScoreRisk):
         self.n_samples = design.shape[0]
         self.take_kinds(*self._kinds())
 
+    def like(self, design: Design, loss: Loss, *, fit_intercept: bool) -> LinearRisk:
+        """The same targets and weights with another design and loss, neither of which is checked."""
+        other = LinearRisk.__new__(LinearRisk)
+        other._set(design, self.y, loss, self.weight, fit_intercept)
+        return other
+
+    def part(self, rows: Array) -> LinearRisk:
+        """Some of the samples, their weights scaled so that parts of equal size have the whole as their mean."""
+        assert isinstance(self.design, RowDesign)
+        part = LinearRisk.__new__(LinearRisk)
+        weight = self.weight[rows] * (self.n_samples / len(rows))
+        part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
+        return part
+
     def _kinds(self) -> list[type]:
         kinds: list[type] = []
         is_smooth = self.is_convex and isinstance(self.phi, SmoothMean)
@@ -140,10 +154,7 @@ class BatchedLinearRisk(LinearRisk, BatchedRisk):
 
     @override
     def batch(self, rows: Array) -> Risk:
-        part = LinearRisk.__new__(LinearRisk)
-        weight = self.weight[rows] * (self.n_samples / len(rows))
-        part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
-        return part
+        return self.part(rows)
 
 
 class ConvexLinearRisk(LinearRisk, MajorizedRisk):

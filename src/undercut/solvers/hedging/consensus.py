@@ -61,11 +61,19 @@ def balanced(c: float, residuals: Residuals, n_scenarios: int, step: int) -> flo
     return c * math.pow(factor, min(1.0, FREE_STEPS / step))
 
 
-def check_hedging_settings(c: float | None, relaxation: float, accuracy: float, epsilon: float, criterion: str) -> None:
+def check_hedging_settings(
+    c: float | None,
+    relaxation: float,
+    accuracy: float,
+    intercept_weight: float,
+    epsilon: float = 0.0,
+    criterion: str = "exact",
+) -> None:
     """The domains of the settings of every hedging solver."""
     require(c is None or 0.0 < c < math.inf, "`c` must be positive and finite, or None", c)
     require(0.0 < relaxation < 2.0, "`relaxation` must be between 0 and 2", relaxation)
     require(accuracy > 0.0, "`accuracy` must be positive", accuracy)
+    require(0.0 < intercept_weight < math.inf, "`intercept_weight` must be positive", intercept_weight)
     require(epsilon >= 0.0, "`epsilon` must be non-negative", epsilon)
     require(criterion in ("exact", "approximate"), "`criterion` must be 'exact' or 'approximate'", criterion)
 

@@ -84,8 +84,9 @@ class KernelHedging(Solver[KernelHedgingState, GramRisk, KernelNorm]):
     def __post_init__(self) -> None:
         rule = "`blocks` must be at least 2, or None for single samples; for the whole problem use PairDescent"
         require(self.blocks is None or self.blocks >= 2, rule, self.blocks)
-        check_hedging_settings(self.c, self.relaxation, self.accuracy, self.epsilon, self.criterion)
-        require(0.0 < self.intercept_weight < math.inf, "`intercept_weight` must be positive", self.intercept_weight)
+        check_hedging_settings(
+            self.c, self.relaxation, self.accuracy, self.intercept_weight, self.epsilon, self.criterion
+        )
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

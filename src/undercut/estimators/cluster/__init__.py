@@ -1,0 +1,1 @@
+"""Estimators over data in partitions: Dask arrays and dataframes, or files that workers read."""
