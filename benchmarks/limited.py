@@ -146,4 +146,10 @@ def _run(pipe: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> N
         try:
             pipe.send(("done", work(Report(pipe), *args)))
         except Exception as error:  # one job must not end the benchmark
-            pipe.send(("failed", f"{type(error).__name__}: {error}"))
+            pipe.send(("failed", in_one_line(error)))
+
+
+def in_one_line(error: Exception) -> str:
+    """Its type and the first line of its text, for a cell of a table."""
+    first, *_ = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -125,7 +125,8 @@ class Row(NamedTuple):
 
 
 def ours(data: Samples, measure: Measure, max_seconds: float, fits: Fits) -> Iterator[Trained]:
-    model = MultivariateClassifier(measure, gap_rel=GAP, max_seconds=max_seconds, warm_start=True)
+    settings = {"gap_rel": GAP, "max_seconds": max_seconds, "warm_start": True}
+    model = MultivariateClassifier(measure, threshold="own", **settings)
     for lam in LAMBDAS:
         fits.fit(model.set_params(lam=lam), data)
         yield Trained(model.coef_[0].copy(), float(model.intercept_[0]), lam)

@@ -110,7 +110,7 @@ def trees(objective: str, fold: Fold) -> Iterator[Scorer]:
 
 def xgboost(fold: Fold) -> Iterator[Scorer]:
     """XGBoost with early stopping."""
-    train, validation = fold.train, fold.validation
+    train, validation = by_query(fold.train), by_query(fold.validation)
     for depth in DEPTHS:
         model = XGBRanker(
             objective="rank:ndcg", eval_metric="ndcg@10", max_depth=depth, n_estimators=N_TREES, learning_rate=RATE,
@@ -118,6 +118,12 @@ def xgboost(fold: Fold) -> Iterator[Scorer]:
         )  # fmt: skip
         evaluation = {"eval_set": [(validation.X, validation.y)], "eval_qid": [validation.qid], "verbose": False}
         yield model.fit(train.X, train.y, qid=train.qid, **evaluation).predict
+
+
+def by_query(of: Documents) -> Documents:
+    """The same documents, sorted by the number of their query: XGBoost refuses others."""
+    order = np.argsort(of.qid, kind="stable")
+    return Documents(of.X[order], of.y[order], of.qid[order])
 
 
 def sizes(qid: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ def test_the_certificate_brackets_a_far_more_accurate_fit(cancer, name):
 @names
 def test_the_objective_is_that_of_its_coefficients_and_intercept(cancer, name):
     X, y = cancer
-    model = MultivariateClassifier(name, lam=1e-2).fit(X, y)
+    model = MultivariateClassifier(name, lam=1e-2, threshold="own").fit(X, y)
     w, signs = model.coef_.ravel(), np.where(y == 1, 1.0, -1.0)
     with_constant = MultivariateRisk(np.column_stack([X, np.ones(y.size)]), signs, name)
     value = with_constant.value(np.append(w, model.intercept_))

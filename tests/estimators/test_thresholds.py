@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import f1_score
 
-from undercut import MultivariateClassifier, load_model, save_model
+from undercut import MultivariateClassifier, MultivariateClassifierCV, load_model, save_model
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.linear.thresholds import best_threshold, stratified_folds
 from undercut.measures import BalancedError, FBeta, Matthews, PrecisionAt, RocArea
@@ -44,13 +47,13 @@ def test_every_sample_is_left_out_once_and_every_fold_has_both_classes():
 
 def test_the_threshold_is_the_best_one_for_samples_that_the_folds_left_out():
     X, y = rare()
-    own = MultivariateClassifier("f1", lam=0.3).fit(X, y)
+    own = MultivariateClassifier("f1", lam=0.3, threshold="own").fit(X, y)
     tuned = MultivariateClassifier("f1", lam=0.3, threshold="cv").fit(X, y)
     np.testing.assert_array_equal(tuned.coef_, own.coef_)
     assert tuned.objective_ == own.objective_
     signs, scores = np.where(y == 1, 1.0, -1.0), np.empty(y.size)
     for train, held_out in stratified_folds(signs):
-        part = MultivariateClassifier("f1", lam=0.3).fit(X[train], y[train])
+        part = MultivariateClassifier("f1", lam=0.3, threshold="own").fit(X[train], y[train])
         scores[held_out] = part.decision_function(X[held_out])
     expected = own.intercept_ - best_threshold(FBeta(), signs, scores)
     np.testing.assert_allclose(tuned.intercept_, expected, atol=0.02)
@@ -61,10 +64,59 @@ def test_a_bound_with_a_poor_threshold_of_its_own_is_repaired():
     X_new, y_new = rare(seed=1, n=3000)
     own = MultivariateClassifier("roc_auc", lam=1e-2).fit(X, y)
     tuned = MultivariateClassifier("f1", lam=0.3, threshold="cv").fit(X, y)
-    plain = MultivariateClassifier("f1", lam=0.3).fit(X, y)
+    plain = MultivariateClassifier("f1", lam=0.3, threshold="own").fit(X, y)
     best = max(f1_score(y_new, own.decision_function(X_new) > at) for at in np.linspace(-3.0, 3.0, 25))
     assert f1_score(y_new, tuned.predict(X_new)) > f1_score(y_new, plain.predict(X_new))
     assert f1_score(y_new, tuned.predict(X_new)) > 0.9 * best
+
+
+def with_positives(n_positive):
+    """Overlapping classes."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(200) < n_positive, 1.0, -1.0)
+    return rng.standard_normal((200, 4)) + 0.5 * y[:, None], y
+
+
+@pytest.mark.parametrize(
+    ("measure", "n_positive", "same_as"),
+    [("f1", 50, "cv"), ("mcc", 50, "own"), ("balanced_error", 50, "cv"), ("f1", 49, "own"), ("roc_auc", 50, "own")],
+)
+def test_validation_is_the_default_where_the_measure_gains_by_it_and_both_classes_have_samples_enough(
+    measure, n_positive, same_as
+):
+    X, y = with_positives(n_positive)
+    plain = MultivariateClassifier(measure, lam=0.1, gap_rel=1e-2)
+    fitted = {name: clone(plain).set_params(threshold=name).fit(X, y).intercept_[0] for name in ("own", "cv")}
+    assert fitted["own"] != fitted["cv"]
+    assert clone(plain).fit(X, y).intercept_[0] == fitted[same_as]
+
+
+def test_the_default_without_an_intercept_is_a_threshold_of_zero():
+    assert MultivariateClassifier(fit_intercept=False, lam=0.1).fit(*with_positives(60)).intercept_[0] == 0.0
+
+
+def test_a_lambda_from_cross_validation_has_the_default_threshold_too():
+    X, y = with_positives(60)
+    chosen = MultivariateClassifierCV([1.0, 0.1], cv=2, extend=True, gap_rel=1e-2).fit(X, y)
+    plain = MultivariateClassifier(lam=chosen.lam_, threshold="cv", gap_rel=1e-2).fit(X, y)
+    np.testing.assert_array_equal(chosen.intercept_, plain.intercept_)
+
+
+def test_a_fit_that_is_interrupted_in_a_fold_keeps_the_threshold_of_the_bound(monkeypatch):
+    X, y = with_positives(60)
+    own = MultivariateClassifier(lam=0.1, threshold="own").fit(X, y)
+    original, of_folds = FBeta.worst, itertools.count()
+
+    def interrupted(self, ranked):
+        if sum(ranked.sizes) < y.size and next(of_folds) == 5:
+            raise KeyboardInterrupt
+        return original(self, ranked)
+
+    monkeypatch.setattr(FBeta, "worst", interrupted)
+    model = MultivariateClassifier(lam=0.1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.intercept_, own.intercept_)
 
 
 def test_the_choice_comes_back_from_a_model_file(tmp_path):

@@ -125,7 +125,8 @@ def test_several_classes_are_fitted_as_in_memory(opened, loss):
 def test_every_batch_solver_works_as_in_memory(opened, name):
     risks = [LinearRisk(form, LABELS, named("logistic")) for form in (opened(X).X, X)]
     solver = SOLVERS[name]()
-    results = [minimize(risk, L2(0.1), solver, stop=Stop(gap_rel=1e-4, max_steps=200)) for risk in risks]
+    gap = 1e-9 if name == "truncated_newton" else 1e-4  # on disk it has no inverse from a sample of rows: other steps
+    results = [minimize(risk, L2(0.1), solver, stop=Stop(gap_rel=gap, max_steps=200)) for risk in risks]
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-8)
 
 

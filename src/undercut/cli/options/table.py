@@ -70,8 +70,9 @@ OPTIONS = [
            sets="measure", excludes=("loss",)),
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
-    Option("threshold", MODEL, "With --measure: own, that of the measure's bound, or cv, by validation in folds",
-           usual="own", sets="threshold", needs={"measure": ()}),
+    Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
+           "for f1, f0.5, ... and balanced_error where each class has 50 samples", usual="auto",
+           sets="threshold", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,

@@ -15,7 +15,7 @@ from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
-from undercut.estimators.linear.thresholds import Split, best_threshold, stratified_folds
+from undercut.estimators.linear.thresholds import Split, best_threshold, pays_validation, stratified_folds
 from undercut.estimators.targets import Problem, encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
@@ -46,10 +46,13 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         Whether to fit an intercept, which is not penalized.  F-beta, the balanced error and functions of one's own
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
-    threshold : "own" or "cv"
+    threshold : "auto", "own" or "cv"
         "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits; ``random_state`` divides them.  The certificate
-        is that of the fit to all samples, with its own intercept.
+        is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
+        expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
+        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
+        samples, and "own" otherwise and with ``fit_intercept=False``.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -74,7 +77,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
-        "threshold": [StrOptions({"own", "cv"})],
+        "threshold": [StrOptions({"auto", "own", "cv"})],
     }
 
     def __init__(
@@ -84,7 +87,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         *,
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
-        threshold: str = "own",
+        threshold: str = "auto",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -117,12 +120,12 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         tasks = self._tasks(design, y)
         start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        folds = stratified_folds(signs, self.random_state) if self.threshold == "cv" else []
+        folds = self._folds(signs)
         minimizer = self._minimizer()
         parts = self._parts(design, signs, folds)
         results = self._solve(minimizer, [*tasks, *parts], None if start is None else start[0])
         self._take(tasks, [results[0].w])
-        if folds:
+        if folds and minimizer.signal is None:  # folds after an interruption have a single step
             scores = held_out_scores(design, parts, [held_out for _, held_out in folds], results[1:])
             self.intercept_ = self.intercept_ - best_threshold(self._measure(), signs, scores)
         return self._conclude(minimizer, results[:1])
@@ -139,6 +142,13 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
             return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem)
 
         return list(minimizer.each(solve, range(len(tasks))))
+
+    def _folds(self, signs: FloatArray) -> list[Split]:
+        """Those that choose the threshold; none if it is that of the bound."""
+        is_worthwhile = self.fit_intercept and pays_validation(self._measure(), signs)
+        if self.threshold == "cv" or (self.threshold == "auto" and is_worthwhile):
+            return stratified_folds(signs, self.random_state)
+        return []
 
     def _parts(self, design: Design, signs: FloatArray, folds: list[Split]) -> list[Task]:
         """The problems of the folds."""
