@@ -102,7 +102,7 @@ def test_solvers_for_risks_that_are_not_convex_agree(solver):
     assert model.objective_ == pytest.approx(LinearClassifier("ramp", lam=0.1).fit(X, y).objective_, rel=0.02)
 
 
-@pytest.mark.parametrize("solver", ["newton", "lbfgs", "line_search_bundle", "cutting_plane", "dual_ascent"])
+@pytest.mark.parametrize("solver", ["newton", "line_search_bundle", "cutting_plane", "dual_ascent"])
 def test_a_solver_for_convex_risks_is_refused_with_the_remedy(solver):
     X, y, _ = outliers()
     with pytest.raises(CapabilityError, match="use NonconvexBundle"):

@@ -14,7 +14,6 @@ from undercut import (
     CuttingPlane,
     FunctionRisk,
     Hinge,
-    Lbfgs,
     LinearRisk,
     LineSearchBundle,
     Newton,
@@ -217,7 +216,7 @@ def hilly():
 
 @pytest.mark.parametrize(
     "solver",
-    [CuttingPlane(), LineSearchBundle(), ProximalBundle(), DualAscent(), Lbfgs(), Newton()],
+    [CuttingPlane(), LineSearchBundle(), ProximalBundle(), DualAscent(), Newton()],
     ids=lambda s: type(s).__name__,
 )
 @pytest.mark.parametrize("risk", [hilly(), risks()["ramp"], risks()["transductive"], risks()["difference"]])

@@ -67,7 +67,7 @@ def stream_svmlight(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "data.svm")
     ...     _ = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
-    ...     X, y, _ = stream_svmlight(path, memory="1GB")
+    ...     X, y, _ = stream_svmlight(path, memory="8GB")
     ...     LinearClassifier(lam=0.01).fit(X, y).predict(X)
     array([ 1., -1.])
     """

@@ -15,10 +15,10 @@ import numpy as np
 
 from undercut.contracts import PiecewiseLinearLoss
 from undercut.errors import CapabilityError
-from undercut.losses.tilted import tilted
 from undercut.maps.design import WithConstant
 from undercut.maps.matrix import Matrix
 from undercut.risks.scores.linear import LinearRisk
+from undercut.risks.scores.tilted_loss import tilted
 from undercut.types import FloatArray
 
 FAR = 30.0  # beyond all targets: slopes of the logistic loss are there 1e-13 from their limits
