@@ -23,6 +23,11 @@ Certificate = Literal["global", "local", "none"]
 TEXTS = ("certificate", "solver")  # the fields of a row that are no numbers
 BOUND_NAMES: dict[str, str] = {"global": "lower bound", "local": "model minimum", "none": "no bound"}
 
+LOCALLY_CONVERGED = (
+    "converged: the model gap is within the tolerance, near a stationary point or on a plateau; a smaller gap_rel or "
+    "another start may lead further down"
+)
+
 
 class Status(Enum):
     """How a run ended; the value tells the user what to do about it."""
@@ -246,7 +251,9 @@ class Result:
     @property
     def message(self) -> str:
         """The status in words, with what is known beyond it."""
-        return f"{self.status.value} ({self.detail})" if self.detail else self.status.value
+        is_local = self.status is Status.CONVERGED and self.certificate == "local"
+        words = LOCALLY_CONVERGED if is_local else self.status.value
+        return f"{words} ({self.detail})" if self.detail else words
 
 
 def row_as_json(row: Progress) -> dict[str, Any]:

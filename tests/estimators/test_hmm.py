@@ -131,7 +131,9 @@ def test_a_warm_start_goes_on_from_the_last_solution():
     first = model.objective_
     model.fit(X, y)
     assert model.result_.trace[0].objective <= first
-    with pytest.raises(ParameterError, match="warm_start needs a last fit of the same sizes and words"):
+    with pytest.raises(
+        ParameterError, match=r"3 words of 3 states with 1 Gaussians of 2 features .diag.; got 3 words of 2 states"
+    ):
         model.set_params(n_states=2).fit(X, y)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from undercut import L2, Checkpoint, FunctionRisk, Lbfgs, NonconvexBundle, Status, Stop, minimize
 from undercut.errors import ParameterError
-from undercut.risks import CRF, NetworkChainRisk
+from undercut.risks import CRF, M3N, NetworkChainRisk
 from undercut.solvers import StochasticGradient
 from undercut.solvers.auto import MANY_PARAMS, resolve
 from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows, SingleRows
@@ -101,6 +101,23 @@ def test_the_first_step_finds_the_scale_of_a_risk_that_is_not_convex():
     assert result.objective == pytest.approx(-1.0, abs=1e-3)
 
 
+def test_planes_from_far_away_do_not_make_a_start_look_stationary():
+    """All first steps fail here, and their lowered planes close the model gap to 0.04 %."""
+    rng = np.random.default_rng(1)
+    shapes = rng.random((9, 12)) < 0.5
+    words = [rng.integers(0, 9, length) for length in rng.integers(2, 6, 60)]
+    X = [(shapes[word] ^ (rng.random((word.size, 12)) < 0.1)).astype(float) for word in words]
+    risk = NetworkChainRisk(X, [word % 3 for word in words], M3N(), hidden=(10, 10))
+    risk, w0 = risk.centered(risk.random_start(np.random.default_rng(1)))
+    stop = Stop(gap_rel=1e-3, max_evaluations=60)
+    result = minimize(risk, L2(1e-3, center=w0), NonconvexBundle(line_search="single"), w0=w0, stop=stop)
+    assert result.objective < 0.6 * risk.value(w0)
+
+
+def test_a_local_run_says_that_its_gap_is_that_of_a_model():
+    assert "the model gap is within the tolerance" in run(NonconvexBundle(line_search="single")).message
+
+
 def test_an_unknown_precision_is_refused():
     with pytest.raises(ParameterError, match="`precision` is 'double' or 'single'; got 'half'"):
         NonconvexBundle(precision="half")
@@ -113,7 +130,8 @@ def test_lbfgs_finds_a_stationary_point_and_claims_no_bound():
     assert np.linalg.norm(slope) < 1e-4
     assert result.certificate == "none"
     assert {row.lower_bound for row in result.trace} == {-np.inf}
-    assert run(NonconvexBundle(line_search="single")).objective <= 1.05 * result.objective
+    bundle = run(NonconvexBundle(line_search="single"), stop=Stop(gap_rel=1e-3, max_evaluations=100))
+    assert bundle.objective <= 1.04 * result.objective
 
 
 def test_stochastic_steps_come_near_the_same_objective():

@@ -102,8 +102,8 @@ class HmmModel(CertifiedEstimator):
             return None
         if layout != self.layout_ or not np.array_equal(classes, self.classes_):
             raise ParameterError(
-                "warm_start needs a last fit of the same sizes and words; the last fit has "
-                f"{self.layout_} and this one {layout}: set warm_start=False"
+                "a warm start needs the words, states, Gaussians, features and covariances of the last fit, "
+                f"{_sizes(self.layout_)}; got {_sizes(layout)}, or other words: start without it"
             )
         return self.parameters_
 
@@ -170,3 +170,11 @@ class HmmModel(CertifiedEstimator):
             if getattr(model, name).shape != (size,):
                 raise ValueError(f"{name} of shape {getattr(model, name).shape} does not fit {layout}")
         return model
+
+
+def _sizes(layout: HmmLayout) -> str:
+    """The sizes of models in words."""
+    return (
+        f"{layout.n_words} words of {layout.n_states} states with {layout.n_mixtures} Gaussians of "
+        f"{layout.n_features} features ({layout.covariance})"
+    )

@@ -95,7 +95,7 @@ def warm_start(labeler: Any, risk: NetworkChainRisk, last: LastFit) -> Start:
     if sizes != now or not np.array_equal(last.classes, labeler.classes_) or last.center.size != risk.n_params:
         raise DataError(
             f"a warm start needs the layers and labels of the last fit, {'-'.join(map(str, sizes))}; got "
-            f"{'-'.join(map(str, now))}, or other labels or weights: use warm_start=False"
+            f"{'-'.join(map(str, now))}, or other labels or weights: start without it"
         )
     centered = risk.centered_by(last.means)
     return Start(centered, centered.pack(last.weights), last.center)

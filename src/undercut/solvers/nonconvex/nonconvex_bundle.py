@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final
 
 import numpy as np
@@ -32,7 +32,8 @@ from undercut.types import FloatArray
 
 MAX_FAILED = 3  # searches in a row without descent before a plain step, which is sure to improve the model
 LEAST_SHARE = 0.015  # of the way to the model's minimizer: nearer planes find good points, but hardly raise the bound
-FIRST_TRIALS = 12  # of the first search of "single" on a risk that is not convex
+COLLAPSE = 0.1  # of the model gap in one step before any descent: planes from far away flattened the model
+RESTART_TRIALS = 12  # of the search of "single" after such a step
 SHRINK, MAX_SHRINKS = 0.1, 9  # of a trial step where the risk overflows: by 0.1, 0.01, 0.0001, ...
 FAR = 1e8  # an objective larger by this factor, relative to value and slope at the best point, counts as infinite
 
@@ -45,6 +46,7 @@ class NonconvexState:
     n_failed: int  # searches in a row without descent
     bundle: Bundle | LocalBundle
     progress: Progress
+    restarted: bool = False  # whether the planes before the first descent were dropped
 
     @property
     def solution(self) -> FloatArray:
@@ -102,6 +104,10 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
     @override
     def init(self, risk: Risk, reg: QuadraticRegularizer, w0: FloatArray) -> NonconvexState:
         best = _evaluate(risk, reg, w0)
+        return self._from(risk, reg, best, Progress(0, best.objective, n_evaluations=1))
+
+    def _from(self, risk: Risk, reg: QuadraticRegularizer, best: Trial, progress: Progress) -> NonconvexState:
+        """The state that knows the plane of the best point alone."""
         bundle: Bundle | LocalBundle
         if risk.is_convex:  # a bound is only as exact as its planes
             bundle = Bundle(reg, risk.n_params, risk.lower_bound)
@@ -112,7 +118,7 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         if isinstance(bundle, LocalBundle):
             bundle.aggregate()
         bound = tighter(-math.inf, model.lower_bound, best.objective, model.size)
-        progress = Progress(0, best.objective, bound, 1, len(bundle))
+        progress = replace(progress, lower_bound=bound, n_cuts=len(bundle))
         return NonconvexState(best, model.w, math.inf, 0, bundle, progress)
 
     @override
@@ -158,7 +164,18 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
             n_descent=last.n_descent + kinds[Kind.DESCENT], n_null=last.n_null + kinds[Kind.NULL],
             n_null2=last.n_null2 + kinds[Kind.NULL2],
         )  # fmt: skip
-        return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress)
+        if self._has_collapsed(risk, state, progress):
+            return replace(self._from(risk, reg, best, progress), restarted=True)
+        return NonconvexState(best, model.w, move.reach, move.n_failed, bundle, progress, state.restarted)
+
+    def _has_collapsed(self, risk: Risk, state: NonconvexState, progress: Progress) -> bool:
+        """Whether planes of "single" from far away, lowered around the start, made the model flat there.
+
+        It then looks like a stationary point.  The planes are dropped once, and a search finds the scale of the risk.
+        """
+        if self.line_search != "single" or risk.is_convex or state.restarted or progress.n_descent:
+            return False
+        return progress.gap < COLLAPSE * state.progress.gap
 
     def _move(self, risk: Risk, reg: QuadraticRegularizer, state: NonconvexState) -> _Move:
         """The plain step, or a line search towards the model's minimizer."""
@@ -172,21 +189,17 @@ class NonconvexBundle(BundleSolver[NonconvexState, Risk, QuadraticRegularizer]):
         if state.n_failed >= MAX_FAILED:
             with suppress(NonfiniteError):
                 return _Move([sample.at(1.0).trial], state.reach, 0)
-        if self.line_search == "single" and state.reach == math.inf and not risk.is_convex:
-            return self._first_search(sample, best)
+        if state.restarted and state.reach == math.inf:
+            return self._restart_search(sample, best)
         if self.line_search == "single":
             at = sample(min(1.0, max(state.reach, LEAST_SHARE)))
             n_failed = 0 if at.value < best.objective else state.n_failed + 1
             return _Move([at.trial], next_step(sample.start, at), n_failed)
         return self._search(sample, state, length)
 
-    def _first_search(self, sample: _Objective, best: Trial) -> _Move:
-        """The trials of a first search, which "single" spends to know the scale of a risk that is not convex.
-
-        Otherwise its first planes would come from far away, and would be lowered around the start until the model is as
-        flat there as at a stationary point.
-        """
-        samples = search(sample, sample.start, 1.0, min(FIRST_TRIALS, self.max_planes))
+    def _restart_search(self, sample: _Objective, best: Trial) -> _Move:
+        """The trials of a search from the model's minimizer back to the start."""
+        samples = search(sample, sample.start, 1.0, min(RESTART_TRIALS, self.max_planes))
         lowest = min(samples, key=lambda at: at.value)
         n_failed = 0 if lowest.value < best.objective else 1
         return _Move([at.trial for at in samples], lowest.t, n_failed)
