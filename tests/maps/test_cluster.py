@@ -116,6 +116,8 @@ def test_dask_arrays_and_dataframes_are_computed_on_the_workers(cluster, data):
     assert np.isclose(hinge(cluster.collected(rows_of, frame)).value(w), value)
     with pytest.raises(DataError, match=r"use X.rechunk\(\{1: -1\}\)"):
         cluster.collected(rows_of, da.from_array(X, chunks=(100, 5)))
+    with pytest.raises(DataError, match=r"same blocks of rows; got 3 and 6 blocks: use y.rechunk"):
+        cluster.collected(rows_of, arrays[0], da.from_array(y, chunks=40))
 
 
 def test_measures_gather_their_scores_from_the_workers(cluster, files, data):

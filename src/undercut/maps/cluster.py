@@ -29,7 +29,7 @@ try:
     from distributed.scheduler import KilledWorker
 
     from undercut.maps import worker
-    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, row_blocks
+    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, side_by_side
 except ImportError as error:
     raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
@@ -179,7 +179,7 @@ class Cluster:
         self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
     ) -> ClusterParts:
         """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
-        blocks = list(zip(*map(row_blocks, collections), strict=True))
+        blocks = side_by_side(collections)
         return ClusterParts(self, [Computed(make, some) for some in blocks], names or numbered(len(blocks)))
 
 
