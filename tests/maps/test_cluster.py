@@ -170,6 +170,7 @@ class Killer:
     """Kills a worker just before the n-th time that a question is asked."""
 
     def __init__(self, monkeypatch, question, after):
+        monkeypatch.setattr("undercut.maps.cluster.POLL", 0.5)
         self.after, self.deaths = after, 0
         asked = ClusterParts._round
 
