@@ -70,9 +70,18 @@ class LiveProgress:
 
     def __call__(self, progress: Progress) -> None:
         left = self._left.after(progress.seconds, _relative_gap(progress))
-        where = [] if self._parts is None else self._parts.remarks()
+        where = [] if self._parts is None else [_passes(progress), *self._parts.remarks()]
         remarks = [Part(text, 5 + rank) for rank, text in enumerate(where)]
         self._display.show([*step_parts(progress, self._left.wanted, left), *remarks])
+
+
+def _passes(progress: Progress) -> str:
+    """How often all rows were visited: an evaluation visits them once.
+
+    >>> _passes(Progress(n_evaluations=12)), _passes(Progress(n_passes=2.5))
+    ('12 passes', '2.5 passes')
+    """
+    return f"{progress.n_passes or progress.n_evaluations:g} passes"
 
 
 class EarlyStopping:

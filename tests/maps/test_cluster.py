@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from undercut import L2, Hinge, Logistic, Stop, minimize
 from undercut.callbacks import Checkpoint, LiveProgress
@@ -29,6 +32,7 @@ from undercut.trace import Status
 
 pytestmark = pytest.mark.xdist_group("cluster")
 REG, STOP = L2(0.03), Stop(gap_rel=1e-3)
+ROLES = ("client", "scheduler", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +116,8 @@ def test_dask_arrays_and_dataframes_are_computed_on_the_workers(cluster, data):
     assert np.isclose(hinge(cluster.collected(rows_of, frame)).value(w), value)
     with pytest.raises(DataError, match=r"use X.rechunk\(\{1: -1\}\)"):
         cluster.collected(rows_of, da.from_array(X, chunks=(100, 5)))
+    with pytest.raises(DataError, match=r"same blocks of rows; got 3 and 6 blocks: use y.rechunk"):
+        cluster.collected(rows_of, arrays[0], da.from_array(y, chunks=40))
 
 
 def test_measures_gather_their_scores_from_the_workers(cluster, files, data):
@@ -164,6 +170,7 @@ class Killer:
     """Kills a worker just before the n-th time that a question is asked."""
 
     def __init__(self, monkeypatch, question, after):
+        monkeypatch.setattr("undercut.maps.cluster.POLL", 0.5)
         self.after, self.deaths = after, 0
         asked = ClusterParts._round
 
@@ -197,6 +204,32 @@ def test_a_worker_killed_in_the_middle_of_a_fit_does_not_change_the_certificate(
     killer = Killer(monkeypatch, question, after)
     agrees(minimize(risk, REG, stop=STOP), local)
     assert killer.deaths == 1
+
+
+def test_answers_lost_with_all_workers_before_they_arrive_are_asked_again(cluster, files, monkeypatch):
+    """Finished tasks whose results die with their workers, as if SIGTERM reached all processes."""
+    monkeypatch.setattr("undercut.maps.cluster.POLL", 0.5)
+    risk = hinge(cluster.load(read, files[:2]))
+    value, gather, client = risk.value(np.ones(12)), type(cluster.client)._gather, cluster.client
+    deaths = []
+
+    async def late(self, futures, *rest, **settings):
+        if not deaths:
+            for future in futures:
+                await future._state.wait()
+            for nanny in cluster._local.workers.values():
+                deaths.append(nanny.pid)
+                os.kill(nanny.pid, signal.SIGKILL)
+        return await gather(self, futures, *rest, **settings)
+
+    monkeypatch.setattr(type(client), "_gather", late)
+    assert np.isclose(risk.value(np.ones(12)), value, rtol=1e-13)
+    assert len(deaths) >= 1
+
+
+def test_signals_of_a_terminal_do_not_reach_the_workers(cluster):
+    """Ctrl-C is sent to the process group of the foreground: workers that get it die in the middle of a step."""
+    assert os.getpgrp() not in cluster.client.run(os.getpgrp).values()
 
 
 def test_arrays_of_a_killed_worker_are_sent_again(cluster, data):
@@ -233,7 +266,9 @@ def test_progress_tells_workers_bytes_and_dashboard(cluster, files, caplog):
     with caplog.at_level("INFO", logger="undercut"), LiveProgress(verbose=2) as live:
         minimize(risk, REG, stop=Stop(max_steps=1), callbacks=[live])
     line = caplog.messages[-1]
-    assert re.search(r"step 1 .*  [12] workers  [\d.]+ [kM]?B moved  dashboard http://127\.0\.0\.1:\d+/status$", line)
+    assert re.search(
+        r"step 1 .*  \d+ passes  [12] workers  [\d.]+ [kM]?B moved  dashboard http://127\.0\.0\.1:\d+/status$", line
+    )
 
 
 def fails(risk):
@@ -313,6 +348,23 @@ def test_a_local_cluster_listens_on_the_loopback_interface_alone(cluster):
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         bound = [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
         assert all(socket.inet_ntoa(bytes.fromhex(address)[::-1]) == "127.0.0.1" for address in bound)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_tls_settings_pass_through_and_connections_without_them_are_refused(tmp_path):
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=undercut"]
+    subprocess.run([*request, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    own = {f"tls_{role}_{kind}": file for role in ROLES for kind, file in (("cert", certificate), ("key", key))}
+    security = Security(tls_ca_file=certificate, require_encryption=True, **own)
+    local = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(**local, protocol="tls", host="127.0.0.1", security=security) as workers:
+        address = workers.scheduler_address
+        assert address.startswith("tls://127.0.0.1:")
+        with Cluster(address, security=security) as cluster:
+            assert cluster.load(abs, [-1, 2]).each(float) == [1.0, 2.0]
+        with pytest.raises(ClusterError, match=f"no scheduler answers at {address}: TLS expects a"):
+            Cluster(address)
 
 
 def products(part, w):

@@ -7,9 +7,11 @@ too, and sent again.  What a question leaves on a worker beside its answer is a 
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -22,12 +24,12 @@ from undercut.maps.parts import Parts, nbytes, numbered
 
 try:
     import dask
-    from distributed import Client, LocalCluster, as_completed, get_client, wait
+    from distributed import Client, LocalCluster, as_completed, get_client
     from distributed.client import ClosedClientError
     from distributed.scheduler import KilledWorker
 
     from undercut.maps import worker
-    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, row_blocks
+    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, side_by_side
 except ImportError as error:
     raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 
@@ -35,6 +37,7 @@ FAN_IN = 4  # answers that are added in one task of the tree, and that the clien
 SHARED = 1 << 14  # bytes from which on an argument is sent to one worker, and from there to the others
 POLL = 5.0  # seconds between looks at the workers while an answer is awaited
 PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
+OWN_GROUP = ["import os; os.setpgrp()"]  # Ctrl-C in a terminal reaches the client alone, which ends the workers
 ATTEMPTS = 4  # a question that was lost with its worker is asked this often
 
 
@@ -79,6 +82,8 @@ class Cluster:
                 host="127.0.0.1",
                 dashboard_address=dashboard_address,
                 security=security,
+                preload=OWN_GROUP,
+                silence_logs=logging.CRITICAL,  # faults are survived, or raised with partition and worker
             )
             where = Client(self._local, security=security)
         self.client = where if isinstance(where, Client) else _connected(where, security)
@@ -140,15 +145,21 @@ class Cluster:
     def gathered(self, futures: list[Any]) -> list[Any]:
         """The results of tasks; ``ClusterError`` if there is nobody to run them, ``CancelledError`` if nobody does.
 
-        Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.
+        Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.  Answers
+        can be lost after they were finished and before they arrive, so fetching them is watched too.
         """
+        loop = self.client.loop.asyncio_loop
+        answers = asyncio.run_coroutine_threadsafe(self.client.gather(futures, asynchronous=True), loop)
         idle = 0
-        while _is_pending(futures, POLL):
-            self.workers()
-            idle = 0 if any(self.client.processing().values()) else idle + 1
-            if idle > 1:
-                raise CancelledError
-        results: list[Any] = self.client.gather(futures)
+        try:
+            while _is_pending(answers, POLL):
+                self.workers()
+                idle = 0 if any(self.client.processing().values()) else idle + 1
+                if idle > 1:
+                    raise CancelledError
+            results: list[Any] = answers.result()
+        finally:
+            answers.cancel()
         return results
 
     def keep(self, values: Iterable[Any], names: Sequence[str] | None = None) -> ClusterParts:
@@ -168,7 +179,7 @@ class Cluster:
         self, make: Callable[..., Any], *collections: Any, names: Sequence[str] | None = None
     ) -> ClusterParts:
         """``make(*blocks)`` for the blocks of rows of Dask arrays or dataframes, which are computed on the workers."""
-        blocks = list(zip(*map(row_blocks, collections), strict=True))
+        blocks = side_by_side(collections)
         return ClusterParts(self, [Computed(make, some) for some in blocks], names or numbered(len(blocks)))
 
 
@@ -352,17 +363,13 @@ class ClusterParts(Parts):
 def _connected(address: str, security: Any) -> Client:
     try:
         return Client(address, security=security)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, TypeError, ValueError) as error:  # TypeError: TLS without certificates
         raise ClusterError(f"no scheduler answers at {address}: {error}") from error
 
 
-def _is_pending(futures: list[Any], timeout: float) -> bool:
-    """Whether some are still not done after so many seconds."""
-    try:
-        wait(futures, timeout=timeout)
-    except TimeoutError:
-        return True
-    return False
+def _is_pending(answers: Future[Any], timeout: float) -> bool:
+    """Whether they are still not there after so many seconds."""
+    return bool(wait([answers], timeout).not_done)
 
 
 def sized(n_bytes: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,19 @@ def _alive(parent: Any, k: int, client: Any, home: str) -> Any:
     return parent.futures[k]
 
 
-def row_blocks(collection: Any) -> list[Any]:
+def side_by_side(collections: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The delayed blocks of the same rows of Dask arrays or dataframes; other divisions of the rows are refused."""
+    each = [_row_blocks(collection) for collection in collections]
+    if len({len(blocks) for blocks in each}) > 1:
+        counts = " and ".join(str(len(blocks)) for blocks in each)
+        raise DataError(
+            f"X and what is given beside it must have the same blocks of rows; got {counts} blocks: "
+            "use y.rechunk(X.chunks[0]), or repartition the dataframes alike"
+        )
+    return list(zip(*each, strict=True))
+
+
+def _row_blocks(collection: Any) -> list[Any]:
     """The delayed blocks of rows of a Dask array or dataframe; an array in several blocks of columns is refused."""
     blocks = collection.to_delayed()
     if isinstance(blocks, list):
