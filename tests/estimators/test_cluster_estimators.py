@@ -17,10 +17,14 @@ from sklearn.datasets import dump_svmlight_file
 from undercut import (
     KernelClassifier,
     LinearClassifier,
+    LinearClassifierCV,
     LinearRegressor,
     MultivariateClassifier,
+    NoveltyDetector,
     OnlineClassifier,
     Ranker,
+    SequenceLabeler,
+    TransductiveClassifier,
 )
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.cluster.blocks import read_block
@@ -193,3 +197,13 @@ def test_data_that_are_wrong_are_refused_by_the_worker_that_has_them(data, array
         Ranker().fit(*arrays, qid=da.from_array(np.arange(120) // 40, chunks=50))
     with pytest.raises(DataError, match="files hold their own y: pass only the files"):
         LinearClassifier().fit(str(files / "part-*.svm"), data[1])
+
+
+@pytest.mark.parametrize(
+    "model", [LinearClassifierCV(), NoveltyDetector(), SequenceLabeler(), TransductiveClassifier()]
+)
+def test_estimators_that_need_rows_in_memory_refuse_partitions(model, arrays):
+    X, y = arrays
+    for given in (X, "part-*.svm"):
+        with pytest.raises(DataError, match=rf"in memory for {kind.__name__}; got .* compute\(\)"):
+            kind().fit(given, y)

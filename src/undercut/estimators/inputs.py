@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from undercut.errors import DataError
+from undercut.estimators.cluster.partitions import is_partitioned
 from undercut.maps.streamed import CLASS_BYTES, ROW_BYTES, StreamedDesign
 from undercut.types import FloatArray
 
@@ -25,9 +26,19 @@ FLOATS = [np.float64, np.float32]
 def validated(model: Any, X: Any, **options: Any) -> Any:
     """X, or X and the ``y`` among the options, as arrays; ``reset=True`` in a fit."""
     options = {"reset": False} | options
+    check_in_memory(model, X)
     if isinstance(X, StreamedDesign):
         return _validated_stream(model, X, **options)
     return validate_data(model, X, accept_sparse="csr", dtype=FLOATS, **options)
+
+
+def check_in_memory(model: Any, X: Any) -> None:
+    """``DataError`` where X is in partitions, which this model does not take."""
+    if is_partitioned(X):
+        raise DataError(
+            f"X must be in memory for {type(model).__name__}; got {type(X).__name__}: compute() Dask's collections, "
+            "read files with load_svmlight, or use an estimator that takes partitions (docs/cluster.md)"
+        )
 
 
 def _validated_stream(

@@ -15,6 +15,7 @@ from undercut.contracts import Solver
 from undercut.devices import in_memory
 from undercut.errors import DataError
 from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.inputs import check_in_memory
 from undercut.estimators.labels import codes_of, encoded
 from undercut.estimators.linear.linear_model import Task, check_distinct
 from undercut.estimators.structured import neural
@@ -210,6 +211,7 @@ class SequenceLabeler(CertifiedEstimator):
 
     def _sequences(self, X: Any, lengths: Any, *, fit: bool = False) -> Sequences:
         """All tokens in one matrix of features, those that templates make of them where there are templates."""
+        check_in_memory(self, X)
         if self.features is None:
             return stack_sequences(X, lengths)
         if lengths is not None:
