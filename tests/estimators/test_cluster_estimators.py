@@ -199,10 +199,8 @@ def test_data_that_are_wrong_are_refused_by_the_worker_that_has_them(data, array
         LinearClassifier().fit(str(files / "part-*.svm"), data[1])
 
 
-@pytest.mark.parametrize(
-    "model", [LinearClassifierCV(), NoveltyDetector(), SequenceLabeler(), TransductiveClassifier()]
-)
-def test_estimators_that_need_rows_in_memory_refuse_partitions(model, arrays):
+@pytest.mark.parametrize("kind", [LinearClassifierCV, NoveltyDetector, SequenceLabeler, TransductiveClassifier])
+def test_estimators_that_need_rows_in_memory_refuse_partitions(kind, arrays):
     X, y = arrays
     for given in (X, "part-*.svm"):
         with pytest.raises(DataError, match=rf"in memory for {kind.__name__}; got .* compute\(\)"):
