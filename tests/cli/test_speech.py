@@ -48,7 +48,7 @@ def test_a_start_of_other_sizes_is_refused(model, files, undercut):
     assert code == 0
     code, _, error = undercut("train", files / "speech.npz", *options, "--states", "2")
     assert code == 2
-    assert "same sizes" in error
+    assert "a warm start needs the words, states, Gaussians, features" in error
 
 
 @pytest.mark.parametrize(

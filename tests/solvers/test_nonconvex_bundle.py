@@ -569,7 +569,7 @@ def steep(w):
 @searches
 @pytest.mark.parametrize("lam", [1e-8, 1e-3, 1.0, 100.0])
 def test_a_risk_that_overflows_on_the_way_ends_with_a_status(line_search, lam):
-    result = run(steep, 1, lam, line_search, np.array([2.0]))
+    result = run(steep, 1, lam, line_search, np.array([2.0]), max_evaluations=100)
     assert result.objective <= steep(np.array([2.0]))[0] + 2.0 * lam
 
 
