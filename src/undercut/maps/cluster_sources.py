@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,12 @@ from undercut.maps import worker
 LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 
 
-class Source:
+class Source(ABC):
     """How a part comes to a worker."""
 
+    @abstractmethod
     def start(self, client: Any, name: str, home: str) -> Any:
-        raise NotImplementedError
+        """The future of the part ``name``, on the worker ``home`` if that can take it."""
 
 
 @dataclass

@@ -7,6 +7,7 @@ for piecewise-linear ones.  At the best b the slopes sum to zero, and the plane 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,9 @@ class FreeLine(ShardedLine):
             self.risk.hint = self._last.b
         return self._last
 
+    @abstractmethod
     def _settle(self, t: float) -> Settled:
-        raise NotImplementedError
+        """The best b at a new t."""
 
     def intercept(self) -> float:
         """The intercept at the start of the line."""

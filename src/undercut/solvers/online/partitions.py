@@ -14,6 +14,7 @@ Both send two vectors per visit.  The exact objective after every pass takes one
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
@@ -97,9 +98,9 @@ class PartitionSolver(Solver[PartitionState, ShardedRisk, L2]):
     def ended(self, state: PartitionState) -> Status | None:
         return Status.MAX_PASSES if state.progress.n_passes >= self.method.n_passes else None
 
+    @abstractmethod
     def visit(self, risk: ShardedRisk, reg: L2, state: PartitionState) -> Game:
         """The game after one more pass."""
-        raise NotImplementedError
 
 
 @final
