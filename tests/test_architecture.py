@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "dask": ["maps.cluster"],
-    "distributed": ["maps.cluster", "maps.worker"],
+    "distributed": ["maps.cluster"],
     "joblib": ["selection"],
     "numba": ["_jit"],
     "sklearn": ["estimators", "selection", "cli"],

@@ -170,7 +170,7 @@ class Killer:
     """Kills a worker just before the n-th time that a question is asked."""
 
     def __init__(self, monkeypatch, question, after):
-        monkeypatch.setattr("undercut.maps.cluster.POLL", 0.5)
+        monkeypatch.setattr("undercut.maps.cluster.clients.POLL", 0.5)
         self.after, self.deaths = after, 0
         asked = ClusterParts._round
 
@@ -208,7 +208,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_does_not_change_the_certificate(
 
 def test_answers_lost_with_all_workers_before_they_arrive_are_asked_again(cluster, files, monkeypatch):
     """Finished tasks whose results die with their workers, as if SIGTERM reached all processes."""
-    monkeypatch.setattr("undercut.maps.cluster.POLL", 0.5)
+    monkeypatch.setattr("undercut.maps.cluster.clients.POLL", 0.5)
     risk = hinge(cluster.load(read, files[:2]))
     value, gather, client = risk.value(np.ones(12)), type(cluster.client)._gather, cluster.client
     deaths = []

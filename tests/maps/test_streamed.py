@@ -31,7 +31,8 @@ from undercut import (
     minimize,
 )
 from undercut.errors import CapabilityError, DataError, ParameterError
-from undercut.io import row_cache_writer, svmlight
+from undercut.io import svmlight
+from undercut.io.rows import row_cache_writer
 from undercut.losses import CrammerSinger, Softmax, named
 from undercut.maps import streamed
 from undercut.maps.design import as_design

@@ -1,6 +1,6 @@
 """A design whose rows stay on disk: every product reads them block by block, within a bound of memory.
 
-The rows are a memory-mapped cache of a file (``io/row_cache.py``).  The pages of a block are given back to the system
+The rows are a memory-mapped cache of a file (``io/rows``).  The pages of a block are given back to the system
 after use unless all of them fit, so the resident memory of the process is bounded, not only what it allocates.  Vectors
 with one entry per row, such as targets and scores, are in memory.
 """
@@ -20,8 +20,8 @@ from typing_extensions import override
 
 from undercut.contracts import BlockDesign, GramProductDesign, WeightedGramDesign
 from undercut.errors import DataError, ParameterError, require
-from undercut.io.row_cache import RowCache
-from undercut.io.row_cache_writer import Floats, cached_rows
+from undercut.io.rows.row_cache import RowCache
+from undercut.io.rows.row_cache_writer import Floats, cached_rows
 from undercut.maps.design import trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.types import Array, FloatArray

@@ -28,8 +28,8 @@ try:
     from distributed.client import ClosedClientError
     from distributed.scheduler import KilledWorker
 
-    from undercut.maps import worker
-    from undercut.maps.cluster_sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, side_by_side
+    from undercut.maps.cluster import worker
+    from undercut.maps.cluster.sources import LOST, Computed, Crossed, Loaded, Made, Sent, Source, side_by_side
 except ImportError as error:
     raise CapabilityError("a cluster needs dask: pip install 'undercut[dask]'") from error
 

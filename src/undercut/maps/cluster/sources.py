@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from undercut.errors import DataError
-from undercut.maps import worker
+from undercut.maps.cluster import worker
 
 LOST = ("cancelled", "lost", "pending")  # of a part that was there before
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from undercut._jit.svmlight import Rows
 from undercut.errors import DataError, ParameterError
-from undercut.io.row_cache import INDEX_BYTES, VERSION, Layout, RowCache, is_complete, write_meta
+from undercut.io.rows.row_cache import INDEX_BYTES, VERSION, Layout, RowCache, is_complete, write_meta
 from undercut.io.svmlight import iter_rows
 
 ENDING = "rows"

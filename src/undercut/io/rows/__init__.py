@@ -1,0 +1,1 @@
+"""Rows of a file as memory-mapped arrays on disk, written once."""
