@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from undercut._jit.compile import njit
-from undercut._jit.dual_coordinate import RIDGE, TARGET, add_row, product
+from undercut._jit.dual_coordinate import CURVATURE, RIDGE, TARGET, add_row, product
 from undercut._jit.rows import row
 
 
@@ -62,3 +62,18 @@ def add_rows(dense, indptr, columns, values, constant, chosen, shares, v):
     for m in range(chosen.size):
         start, stop, offset = row(dense, indptr, width, np.uint64(chosen[m]))
         add_row(values, columns, start, stop, offset, constant, shares[m], v)
+
+
+@njit(cache=True, nogil=True)
+def lift(dense, indptr, columns, values, constant, terms, chosen, b, v):
+    """Add multiples of the samples' rows to v until each, in its turn, has the score of its target at least.
+
+    For targets of either sign "at least" means in the direction of the sign.
+    """
+    width = np.uint64(columns.size)
+    for m in range(chosen.size):
+        i = np.uint64(chosen[m])
+        start, stop, offset = row(dense, indptr, width, i)
+        lack = terms[i, TARGET] - b - product(values, columns, start, stop, offset, constant, v)
+        if lack * terms[i, TARGET] > 0.0:
+            add_row(values, columns, start, stop, offset, constant, lack / terms[i, CURVATURE], v)

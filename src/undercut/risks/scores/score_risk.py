@@ -86,3 +86,8 @@ class ScoreLine(Line):
     @override
     def turn(self, t: float, direction: FloatArray) -> Line:
         return type(self)(self.risk, self._scores_at(t), self.risk.design.matvec(direction))
+
+    def toward(self, t: float, scores: FloatArray) -> ScoreLine:
+        """The line from the point at t to one with the given scores, which is at 1 on it."""
+        here = self._scores_at(t)
+        return type(self)(self.risk, here, scores - here)

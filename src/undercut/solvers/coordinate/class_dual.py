@@ -29,7 +29,7 @@ from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bounds import ROUNDING
 from undercut.solvers.coordinate.descent import Descent
-from undercut.solvers.coordinate.start import halved
+from undercut.solvers.coordinate.start import End, best_start, halved
 from undercut.types import Array, FloatArray
 
 
@@ -86,6 +86,13 @@ class ClassDual(ABC):
         shares *= np.divide(self.cap, total, out=np.ones_like(total), where=~empty)[:, None]
         shares[at] -= self.cap
         return -shares
+
+    def inside(self, a: FloatArray) -> FloatArray:
+        return self.settled(a)
+
+    def at_end(self, a: FloatArray) -> Array:
+        """The samples whose p is one class alone."""
+        return np.asarray(self.shares(a).max(axis=1) >= self.cap)[:, None]
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         square, gain = float(np.vdot(z, z)), self.gain(a)
@@ -170,7 +177,16 @@ def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
 def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
     """The sweeps over such a problem, from ``lam A = -slopes``."""
     dual = class_dual(risk, reg)
-    a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
+    return _descent(dual, *halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam)))
+
+
+def followed_classes(risk: MulticlassRisk, reg: L2, last: End, before: End | None) -> MarginDescent | EntropyDescent:
+    """The same from the ends of runs with other lambdas."""
+    dual = class_dual(risk, reg)
+    return _descent(dual, *best_start(dual, last, before))
+
+
+def _descent(dual: ClassDual, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:
     n, n_classes = a.shape
     v, order = dual.kernel_vector(z), np.arange(n)
     if isinstance(dual, EntropyDual):

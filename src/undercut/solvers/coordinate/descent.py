@@ -41,8 +41,17 @@ class Dual(Protocol):
     def settled(self, a: FloatArray) -> FloatArray:
         """a in its domain, where the rounding of many sweeps may have moved it out."""
 
+    def inside(self, a: FloatArray) -> FloatArray:
+        """A feasible point near a, which may be far outside of the domain."""
+
+    def at_end(self, a: FloatArray) -> Array:
+        """Which variables are at an end of their interval; of the shape of a, or one that is broadcast to it."""
+
     def products(self, a: FloatArray) -> FloatArray:
         """``z = X' a``."""
+
+    def value(self, a: FloatArray, z: FloatArray) -> float:
+        """The dual at a, given ``z = X' a``."""
 
     def kernel_vector(self, z: FloatArray) -> FloatArray:
         """What the sweeps keep up to date in place of z, in an array of its own."""
@@ -78,20 +87,24 @@ class Descent(ABC, Generic[D]):
     most: float = 0.0  # largest and least derivative that the present sweep could use
     least: float = 0.0
     tolerance: float = math.inf
+    is_ripe: bool = False  # whether the last piece of work has made a certificate worthwhile
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether ``a`` is as good as the work done so far can make it."""
-        return True
+    def settled(self) -> Self:
+        """The best feasible point that the work done so far gives; itself where that is ``a``."""
+        return self
+
+    def lifted(self) -> FloatArray:
+        """The v of a point near that of ``a`` which may have a smaller objective."""
+        return self.v
 
     def copy(self) -> Self:
         """The same state in arrays of its own."""
         return replace(self, a=self.a.copy(), v=self.v.copy(), order=self.order.copy())
 
     def run(self, budget: int) -> None:
-        """Sweep until the work exceeds ``budget``."""
-        end = self.work + budget
-        while self.work < end:
+        """Sweep until the work exceeds ``budget``, or a certificate is worthwhile."""
+        end, self.is_ripe = self.work + budget, False
+        while self.work < end and not self.is_ripe:
             self._advance(end - self.work)
 
     def bound(self, allowance: float) -> float:

@@ -16,18 +16,19 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Line, Regularizer, Risk, Solver, StoredDesign
+from undercut.contracts import Regularizer, Risk, Solver, StoredDesign
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
-from undercut.solvers.coordinate.class_dual import class_descent, class_dual
+from undercut.solvers.coordinate.class_dual import class_descent, class_dual, followed_classes
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
 from undercut.solvers.coordinate.descent import Descent, Dual
-from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
+from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent, followed_pointwise, pointwise_descent
 from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
+from undercut.solvers.coordinate.start import End
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -40,18 +41,21 @@ DUE_EARLY = 0.6  # ... or this share, while the gap is far from any tolerance ..
 LONGEST = 20  # ... or after this many passes
 FAR = 0.03  # share of the objective
 DRIFT = 1e-3  # share of the gap that the sweeps' rounding may cost a bound
+RAY_ACCURACY = 1e-6  # share of the decrease that may be left: at w itself J may be far above its minimum
+FARTHEST = 10.0  # steps on a line, relative to its length: the difference of two scores is rounded
 MAX_IDLE = 20  # certificates without any change before rounding is to blame
 
 
 @dataclass(frozen=True)
 class DualCoordinateState:
     descent: Descent[Any]  # never changed: a step works on a copy
-    line: Line  # passes through the solution at ``t``
+    line: ScoreLine  # passes through the solution at ``t``
     t: float
     solution: FloatArray
     certified: int  # work at the last certificate
     idle: int  # certificates since the bracket has changed
     progress: Progress
+    before: End | None = None  # of the run with another lambda that was carried on
 
 
 @final
@@ -80,11 +84,12 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
     @override
     def carry(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
-        last = state.descent.dual
-        descent = _descent(risk, reg, -last.strength * state.descent.a)
+        last: Descent[Any] = state.descent
+        end = End(last.dual.strength, last.a, last.dual.at_end(last.a))
+        descent = _followed(risk, reg, last, (end, state.before))
         objective = reg.value(state.solution) + state.line.value(state.t)
         progress = Progress(0, objective, least(risk, reg))
-        return replace(state, descent=descent, certified=0, idle=0, progress=progress)
+        return replace(state, descent=descent, certified=0, idle=0, progress=progress, before=end)
 
     @override
     def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -95,19 +100,20 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         rest = max(due - descent.work, dual.pass_work)
         descent.run(int(min(rest, SLICE)))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
-        if descent.work < due or not descent.at_rest:
+        if descent.work < due and not descent.is_ripe:
             return replace(state, descent=descent, progress=progress)
 
         # 2. The dual point proves a bound, at the exact products where the sweeps' rounding would cost too much of it.
-        bound = descent.bound(DRIFT * last.gap)
+        point = descent.settled()
+        bound = point.bound(DRIFT * last.gap)
 
         # 3. The best point moves to the minimum of J on the way to the point of a.
-        line, t, solution, objective = _toward(reg, state, dual.primal(descent.v))
+        line, t, solution, objective = _toward(risk, reg, state, dual.primal(point.lifted()))
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(progress, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle = 0 if changed else state.idle + 1
-        return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress)
+        return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress, state.before)
 
     @override
     def restored(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -169,6 +175,15 @@ def _descent(risk: DualRisk, reg: DualReg, slopes: FloatArray) -> Descent[Any]:
     return class_descent(risk, reg, slopes)
 
 
+def _followed(risk: DualRisk, reg: DualReg, last: Descent[Any], ends: tuple[End, End | None]) -> Descent[Any]:
+    """The sweeps after a run with another lambda."""
+    if isinstance(risk, LinearRisk):
+        assert isinstance(last, PointwiseDescent)
+        return followed_pointwise(risk, reg, last, ends)
+    assert isinstance(reg, L2)
+    return followed_classes(risk, reg, *ends)
+
+
 def _dual(risk: DualRisk, reg: DualReg) -> Dual:
     """The problem that the sweeps solve."""
     if isinstance(risk, LinearRisk):
@@ -184,24 +199,42 @@ def _patience(state: DualCoordinateState) -> float:
     return max(one, min(share * state.certified, max(LONGEST * one, 2 * SLICE)))
 
 
-def _toward(reg: DualReg, state: DualCoordinateState, w: FloatArray) -> tuple[Line, float, FloatArray, float]:
-    """(line, t, solution, objective) at the minimum of J on the line from the solution to w.
-
-    On it ``reg(best + t d) <= reg(best) + t (reg(w) - reg(best)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with equality
-    for all t where reg is L2 without weights.
-    """
+def _toward(
+    risk: DualRisk, reg: DualReg, state: DualCoordinateState, w: FloatArray
+) -> tuple[ScoreLine, float, FloatArray, float]:
+    """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of w."""
     best, objective = state.solution, state.progress.objective
-    direction = w - best
-    line = state.line.turn(state.t, direction)
-    if isinstance(reg, L2):
-        t = line.minimizer(*reg.along(best, direction), accuracy=LINE_ACCURACY)
-    else:
-        curvature = reg.strong_convexity * float(direction @ direction)
-        slope = reg.value(w) - reg.value(best) - 0.5 * curvature
-        t = min(1.0, line.minimizer(slope, curvature, accuracy=LINE_ACCURACY))
+    w, scores = _scaled(risk, reg, w)
+    line = state.line.toward(state.t, scores)
+    farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
+    t = min(line.minimizer(*_along(reg, best, w), accuracy=LINE_ACCURACY), farthest)
     for trial in (t, 1.0):
-        solution = w if trial == 1.0 else best + trial * direction
+        solution = w if trial == 1.0 else best + trial * (w - best)
         found = reg.value(solution) + line.value(trial)
         if found < objective:
             return line, trial, solution, found
     return line, 0.0, best, objective
+
+
+def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss."""
+    scores = risk.scores(w)
+    for sign in (1.0, -1.0):
+        ray = ScoreLine(risk, scores, sign * scores)
+        t = ray.minimizer(*_along(reg, w, (1.0 + sign) * w), accuracy=RAY_ACCURACY)
+        if t > 0.0:
+            return (1.0 + sign * t) * w, (1.0 + sign * t) * scores
+    return w, scores
+
+
+def _along(reg: DualReg, w: FloatArray, end: FloatArray) -> tuple[float, float]:
+    """Slope and curvature of reg on the way from w to ``end``, or of a function above it there.
+
+    With ``d = end - w``, ``reg(w + t d) <= reg(w) + t (reg(end) - reg(w)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with
+    equality for all t where reg is L2 without weights, and for t >= 0 where ``end`` is a multiple of w.
+    """
+    direction = end - w
+    if isinstance(reg, L2):
+        return reg.along(w, direction)
+    curvature = reg.strong_convexity * float(direction @ direction)
+    return reg.value(end) - reg.value(w) - 0.5 * curvature, curvature

@@ -9,14 +9,17 @@ from typing import Self
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.dual_coordinate import sweep
+from undercut._jit.dual_coordinate import TARGET, sweep
+from undercut._jit.dual_face import lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.coordinate.descent import Descent
 from undercut.solvers.coordinate.face import Face
 from undercut.solvers.coordinate.pointwise_dual import PointwiseDual, pointwise_dual
-from undercut.solvers.coordinate.start import halved
+from undercut.solvers.coordinate.start import End, best_start, halved
 from undercut.types import FloatArray
+
+LIFTS = 3  # sweeps that lift scores to their margins
 
 
 @dataclass(eq=False, kw_only=True)
@@ -30,10 +33,25 @@ class PointwiseDescent(Descent[PointwiseDual]):
     below: float = -math.inf
     face: Face = field(default_factory=Face)
 
-    @property
     @override
-    def at_rest(self) -> bool:
-        return self.face.search is None
+    def settled(self) -> Self:
+        if self.face.search is None:
+            return self
+        a, v = self.face.point(self)
+        return replace(self, a=a, v=v)
+
+    @override
+    def lifted(self) -> FloatArray:
+        dual = self.dual
+        if not (self.face.has_begun and dual.has_margins):
+            return self.v
+        # where regularization is weak, margins that are missed by a little cost most of the gap
+        v, target = self.v.copy(), dual.terms[:, TARGET]
+        lack = target * (target - self.b - dual.risk.design.matvec(v)) > 0.0
+        chosen = np.flatnonzero((lack | (self.a != 0.0)) & (np.abs(self.a) < dual.cap))
+        for _ in range(LIFTS):
+            lift(*dual.rows, dual.terms, chosen, self.b, v)
+        return v
 
     @override
     def copy(self) -> Self:
@@ -74,9 +92,13 @@ class PointwiseDescent(Descent[PointwiseDual]):
     @override
     def _restart(self) -> None:
         super()._restart()
-        self.above, self.below = math.inf, -math.inf
+        self.bring_back()
         if self.rho > 0.0:
             self._move_multiplier(float(self.a.sum()))
+
+    def bring_back(self) -> None:
+        """Let the next sweep visit every sample."""
+        self.active, self.above, self.below = self.order.size, math.inf, -math.inf
 
     def _move_multiplier(self, excess: float) -> None:
         """The present b becomes the multiplier; a rho that has not halved the excess is too small."""
@@ -90,5 +112,18 @@ def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray
     """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``weight_i u_i = -slopes_i``."""
     dual = pointwise_dual(risk, reg)
     a, z = halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high))
+    return _descent(dual, a, z)
+
+
+def followed_pointwise(
+    risk: LinearRisk, reg: L2 | ElasticNet, last: PointwiseDescent, ends: tuple[End, End | None]
+) -> PointwiseDescent:
+    """The same after a run with another lambda, from the ends of the last two."""
+    dual = pointwise_dual(risk, reg)
+    a, z = best_start(dual, *ends)
+    return replace(_descent(dual, a, z), b=last.b, face=last.face.followed())
+
+
+def _descent(dual: PointwiseDual, a: FloatArray, z: FloatArray) -> PointwiseDescent:
     v = dual.kernel_vector(z)
     return PointwiseDescent(dual=dual, a=a, v=v, order=np.arange(a.size), active=a.size, rho=dual.rho)

@@ -70,6 +70,12 @@ class PointwiseDual:
         """Whether the dual is a quadratic inside the intervals."""
         return not self.logistic and self.threshold == 0.0
 
+    @property
+    def has_margins(self) -> bool:
+        """Whether the loss is zero beyond a margin and steep before it, and w a multiple of v."""
+        one_sided = bool(((self.low == 0.0) | (self.high == 0.0)).all())
+        return one_sided and self.is_quadratic and not self.terms[:, RIDGE].any() and isinstance(self.metric, float)
+
     def work_of(self, chosen: Array) -> int:
         """What the rows of some samples cost, in entries."""
         if self.rows.dense:
@@ -89,6 +95,13 @@ class PointwiseDual:
     def settled(self, a: FloatArray) -> FloatArray:
         """a itself: the sweeps keep it in its intervals."""
         return a
+
+    def inside(self, a: FloatArray) -> FloatArray:
+        a = np.clip(a, self.low, self.high)
+        return self.feasible(a) if self.risk.fit_intercept else a
+
+    def at_end(self, a: FloatArray) -> Array:
+        return (a <= self.low) | (a >= self.high)
 
     def products(self, a: FloatArray) -> FloatArray:
         return self.risk.design.rmatvec(a)
