@@ -25,13 +25,13 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError, require
-from undercut.losses import CrammerSinger
+from undercut.losses import CrammerSinger, Logistic
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import KernelNorm
+from undercut.regularizers import L2, KernelNorm
 from undercut.risks import (
     ChainRisk,
     GramRisk,
@@ -204,10 +204,18 @@ TABLE = (
         "a few sweeps are enough unless lambda is very small; then Newton steps depend less on it",
     ),
     Row(
+        f"L2, large sparse X with more than {MANY_FEATURES} features; kinked loss, or squares without free intercept",
+        lambda risk, reg: (
+            _is_wide(risk) and _has_quadratic_dual(risk, reg) and not _is_smooth_with_intercept(risk)
+        ),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
+        "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
+    ),
+    Row(
         f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",
         lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
+        "a few sweeps are enough unless lambda is very small; then planes of a smooth loss are faster",
     ),
     Row(
         "squared loss, X dense or with few features",
@@ -389,6 +397,12 @@ def _is_smooth_with_intercept(risk: Risk) -> bool:
 
 def _has_dual(risk: Risk, reg: Regularizer) -> bool:
     return _accepts(DualCoordinate(), risk, reg)
+
+
+def _has_quadratic_dual(risk: Risk, reg: Regularizer) -> bool:
+    if not (isinstance(risk, LinearRisk) and isinstance(reg, L2) and _has_dual(risk, reg)):
+        return False
+    return not isinstance(risk.loss, Logistic)
 
 
 def _is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:

@@ -59,6 +59,13 @@ class Relay(Team[RelayState]):
         return RelayState(0, inner, progress.gap, 0, inner.solution, progress)
 
     @override
+    def carry(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
+        solver = self.candidates[state.at]
+        inner = solver.carry(risk, reg, state.inner)
+        progress = replace(inner.progress, solver=solver.name)
+        return RelayState(state.at, inner, progress.gap, 0, inner.solution, progress)
+
+    @override
     def step(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         # 1. One step of the solver that runs.
         solver, is_last = self.candidates[state.at], state.at + 1 == len(self.candidates)
