@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from tests.catalogue import Problem
 
 from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
-from undercut.losses import CrammerSinger, Softmax
+from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
@@ -93,8 +93,9 @@ CASES = [
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
-    (sparse(200, 1500, Hinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (sparse(200, 1500, SquaredHinge()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(200, 1500, Hinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(200, 1500, SquaredHinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(200, 1500, Logistic()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (
         sparse(200, 1500, SquaredHinge(), fit_intercept=True),
         L2(0.1),

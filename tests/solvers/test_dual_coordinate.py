@@ -27,6 +27,7 @@ from undercut.solvers.coordinate import dual_coordinate, face
 from undercut.solvers.coordinate.conjugates import conjugate_of, has_conjugate
 from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
 from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
+from undercut.solvers.coordinate.start import End, best_start, halved
 
 KNOWN = tuple(name for name, case in LOSSES.items() if has_conjugate(case.loss))
 losses = pytest.mark.parametrize("loss", KNOWN)
@@ -422,3 +423,34 @@ def test_it_is_known_by_name():
 def test_what_it_cannot_solve_is_refused(loss, reg, words):
     with pytest.raises(CapabilityError, match=words):
         minimize(LinearRisk(np.eye(2), np.array([1.0, -1.0]), loss), reg, DualCoordinate())
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_the_ends_of_two_runs_predict_the_next_one(loss):
+    X, y = wide(n=300, d=200, noise=0.5)
+    risk, ends = LinearRisk(X, y, LOSSES[loss].loss), []
+    for lam in (1e-3, 5e-4):
+        state = DualCoordinate().init(risk, L2(lam), np.zeros(risk.n_params))
+        while state.progress.gap > 1e-6 * state.progress.objective:
+            state = DualCoordinate().step(risk, L2(lam), state)
+        last = state.descent
+        ends.append(End(lam, last.a, last.dual.at_end(last.a)))
+    dual = pointwise_dual(risk, L2(2.5e-4))
+    best = minimize(risk, L2(2.5e-4), stop=Stop(gap_rel=1e-6)).objective
+    scaled, one, two = (
+        dual.value(*start)
+        for start in (halved(dual, 2.0 * ends[1].a), best_start(dual, ends[1], None), best_start(dual, *ends[::-1]))
+    )
+    assert scaled <= one <= two <= best
+    assert best - two < 0.5 * (best - scaled)
+
+
+def test_margins_that_are_just_missed_are_lifted():
+    X, y = wide(n=400, d=300, noise=0.5)
+    risk, reg = LinearRisk(X, y, Hinge()), L2(1e-6)
+    state = DualCoordinate().init(risk, reg, np.zeros(risk.n_params))
+    while not state.descent.face.has_begun:
+        state = DualCoordinate().step(risk, reg, state)
+    point = state.descent.settled()
+    missed, lifted = (np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted()))
+    assert lifted < 0.7 * missed

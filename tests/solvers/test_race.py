@@ -124,10 +124,11 @@ def test_a_race_in_which_nobody_moves_is_stalled():
 
 
 def test_auto_races_where_no_rule_decides_and_a_seed_makes_it_repeatable():
-    risk = problem(0, d=1200)
+    X, y = problem(0, d=1200).design.X, problem(0, d=1200).y
+    risk = LinearRisk(X, y, Logistic())
     assert isinstance(resolve("auto", risk, L2(1e-5)), Race)
     assert not resolve("auto", risk, L2(1e-5)).deterministic
     assert resolve("deterministic", risk, L2(1e-5)).deterministic
-    X, y = risk.design.X, risk.y
-    fits = [LinearClassifier(lam=1e-6, random_state=0, gap_rel=1e-6).fit(X, y) for _ in range(2)]
+    settings = {"loss": "logistic", "fit_intercept": False, "random_state": 0, "gap_rel": 1e-6}
+    fits = [LinearClassifier(lam=1e-6, **settings).fit(X, y) for _ in range(2)]
     assert fits[0].coef_.tolist() == fits[1].coef_.tolist()

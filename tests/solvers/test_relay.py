@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.catalogue import Problem
 
-from undercut import L1, CuttingPlane, Status, Stop, minimize
+from undercut import L1, L2, CuttingPlane, Hinge, LinearRisk, LineSearchBundle, Status, Stop, minimize
 from undercut.errors import CapabilityError, ParameterError
-from undercut.solvers import InteriorPoint, LevelBundle, Newton, Relay
+from undercut.solvers import DualCoordinate, InteriorPoint, LevelBundle, Newton, Relay
 
 RISK = Problem("hinge").risk()
 IMPATIENT = Relay(candidates=(CuttingPlane(), InteriorPoint()), patience=1)
@@ -49,3 +49,15 @@ def test_settings_out_of_range_are_refused(settings):
 def test_every_solver_must_fit_the_problem():
     with pytest.raises(CapabilityError, match="Newton needs a smooth risk"):
         minimize(RISK, L1(0.1), Relay(candidates=(InteriorPoint(), Newton())))
+
+
+def test_the_solver_that_ended_a_run_begins_the_next_one_with_its_state():
+    solver = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
+    risk, state = LinearRisk(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), Hinge()), None
+    for lam in (0.1, 0.05):
+        state = solver.init(risk, L2(lam), np.zeros(4)) if state is None else solver.carry(risk, L2(lam), state)
+        while state.progress.gap > 1e-6 * state.progress.objective:
+            state = solver.step(risk, L2(lam), state)
+    assert state.inner.before.strength == 0.1
+    alone = minimize(risk, L2(0.05), stop=Stop(gap_rel=1e-6))
+    assert state.progress.objective == pytest.approx(alone.objective, rel=1e-5)

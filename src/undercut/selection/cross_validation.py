@@ -15,8 +15,9 @@ from scipy.stats import rankdata
 from undercut.contracts import Regularizer, Risk
 from undercut.errors import DataError
 from undercut.risks.baseline import constant_objective, is_bound_of_a_measure
-from undercut.selection.decision import AccuracyBounds, Board, Decision
+from undercut.selection.decision import Board, Decision, Leader
 from undercut.selection.grid import MakeRegularizer
+from undercut.selection.held_out import HeldOut
 from undercut.selection.path import check_convex
 from undercut.selection.warm import WarmRuns, never
 from undercut.solvers.driver import Stop
@@ -33,7 +34,7 @@ class Fold:
 
     risks: list[Risk]
     score: Callable[[list[FloatArray]], float]
-    bounds: AccuracyBounds | None = None  # where the score is the accuracy of one problem
+    held_out: HeldOut | None = None  # where the score is a mean over samples that can be bounded
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Scores:
         return rows
 
 
+ROUNDS = (0.1, 0.01)  # relative gaps to which several problems of a fold are solved first
 MANY_FOLDS = 1000  # the table holds the scores of single folds unless there are more
 ARRAYS = ("scores", "fit_seconds", "score_seconds", "gaps", "n_steps", "decided", "unfinished")
 
@@ -138,15 +140,19 @@ def _run(
     starts = start or [None] * len(fold.risks)
     runs = [WarmRuns(risk, search.solver, w0) for risk, w0 in zip(fold.risks, starts, strict=True)]
     rows: dict[str, Any] = {name: [] for name in ARRAYS}
+    rows["end"] = [np.zeros(risk.n_params) for risk in fold.risks]
+    leader = Leader()
     for at, lam in enumerate(lams.tolist()):
         began = time.perf_counter()
-        decide = _decision(fold, board, number, at, search, lam)
         reg = search.penalty(lam)
-        results = [run(reg, search.stop_for(run.risk, reg), decide) for run in runs]
+        watches = _watches(fold, board, leader, number, at, search, reg, rows["end"])
+        results = [run(reg, search.stop_for(run.risk, reg), watch) for run, watch in zip(runs, watches, strict=True)]
         _check(results, number, lam)
         fitted = time.perf_counter()
         rows["end"] = [result.w for result in results]
         score = float(fold.score(rows["end"]))
+        if fold.held_out is not None:
+            leader.meet(fold.held_out.values(rows["end"]))
         found = (score, fitted - began, time.perf_counter() - fitted, *_measures(results))
         for name, value in zip(ARRAYS, found, strict=True):
             rows[name].append(value)
@@ -155,12 +161,33 @@ def _run(
     return rows
 
 
-def _decision(fold: Fold, board: Board, number: int, at: int, search: Search, lam: float) -> Any:
-    """What may end a run before its gap is reached."""
-    strength = search.penalty(lam).strong_convexity
-    if fold.bounds is None or strength <= 0.0:
-        return never
-    return Decision(fold.bounds, board, number, at, strength, search.may_skip)
+def _solved(runs: list[WarmRuns], watches: list[Any], reg: Regularizer, search: Search) -> list[Result]:
+    """The results of all problems of a lambda.
+
+    Several are solved in rounds of smaller gaps: what is decided depends on all of them.
+    """
+    gap, rough = search.stop.gap_rel, len(runs) > 1 and watches[0] is not never
+    gaps = [each for each in ROUNDS if each > gap] if rough else []
+    for each in (*gaps, gap):
+        results = []
+        for run, watch in zip(runs, watches, strict=True):
+            results.append(run(reg, replace(search.stop_for(run.risk, reg), gap_rel=each), watch))
+            if results[-1].status is Status.STOPPED:
+                break
+        if any(result.status in (Status.DECIDED, Status.STOPPED) for result in results):
+            break
+    return results
+
+
+def _watches(
+    fold: Fold, board: Board, leader: Leader, number: int, at: int, search: Search, reg: Regularizer,
+    solutions: list[FloatArray],
+) -> list[Any]:  # fmt: skip
+    """What may end the runs of a lambda before their gaps are reached."""
+    if fold.held_out is None or reg.strong_convexity <= 0.0:
+        return [never] * len(fold.risks)
+    decision = Decision(fold.held_out, board, leader, number, at, reg.strong_convexity, solutions, search.may_skip)
+    return [decision.watch(problem) for problem in range(len(fold.risks))]
 
 
 def _check(results: list[Result], number: int, lam: float) -> None:
@@ -172,8 +199,8 @@ def _check(results: list[Result], number: int, lam: float) -> None:
 
 
 def _measures(results: list[Result]) -> tuple[float, int, bool, bool]:
-    """The largest relative gap, the steps, whether all runs were decided early, and whether one met a limit."""
+    """The largest relative gap, the steps, whether the lambda was decided early, and whether one met a limit."""
     gap = max(result.gap / abs(result.objective) if result.objective else result.gap for result in results)
-    decided = all(result.status is Status.DECIDED for result in results)
+    decided = any(result.status is Status.DECIDED for result in results)
     unfinished = any(result.status not in (Status.CONVERGED, Status.DECIDED) for result in results)
     return gap, sum(result.n_steps for result in results), decided, unfinished

@@ -1,9 +1,9 @@
-"""When the gap of a fit cannot change a choice any more: bounds on the accuracy that its optimum has on held-out data.
+"""When a fit of a fold need not be finished, because the choice of lambda cannot change any more or hardly will.
 
-A strongly convex objective pins its minimizer down: ``|w - w*|^2 <= 2 gap / m``, so no score moves by more than
-``|x_i| sqrt(2 gap / m)`` from here to the optimum.  A free intercept falls where scores rise, so the intercepts of all
-training scores moved up and all moved down enclose that of the optimum.  A held-out sample whose score keeps its sign
-is decided, and the accuracy of the optimum is between that of the decided ones and that plus all others.
+Proved: no held-out value can change from here to the optimum (``undercut.selection.held_out``), or another lambda has a
+better mean over the folds whatever is still unknown.  Evident, but not proved: at a gap of at most ``ROUGH`` the
+held-out samples of the fold are predicted worse than by the best lambda so far, by more than ``FAR`` standard errors of
+the differences.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from undercut.contracts import Design, State
-from undercut.risks import LinearRisk
+from undercut.contracts import State
+from undercut.selection.held_out import HeldOut
 from undercut.types import FloatArray
 
 AGAIN = 0.3  # look again where the gap is smaller than this share of what it was the last time
+FAR = 4.0  # standard errors
+ROUGH = 0.5  # relative gap from which on predictions are compared
+FEWEST = 100  # samples whose differences have a standard error that can be trusted
 
 
 @dataclass
 class Board:
-    """The accuracies known so far, by fold and lambda, as intervals; all folds of a cross-validation share it."""
+    """The scores known so far, by fold and lambda, as intervals; all folds of a cross-validation share it."""
 
     low: FloatArray  # (n_folds, n_lams)
     high: FloatArray
@@ -30,7 +33,7 @@ class Board:
     @classmethod
     def of(cls, n_folds: int, n_lams: int) -> Board:
         """Nothing is known."""
-        return cls(np.zeros((n_folds, n_lams)), np.ones((n_folds, n_lams)))
+        return cls(np.full((n_folds, n_lams), -np.inf), np.full((n_folds, n_lams), np.inf))
 
     def cannot_win(self, at: int) -> bool:
         """Whether another lambda is better in the mean over the folds, whatever is still unknown."""
@@ -39,48 +42,66 @@ class Board:
 
 
 @dataclass
-class AccuracyBounds:
-    """The interval of the accuracy that the optimum of one fold has for one lambda.
+class Leader:
+    """The values of the held-out samples of one fold for the best lambda so far."""
 
-    right : +1 where the sample belongs to the positive class, else -1
-    """
+    values: FloatArray | None = None
 
-    risk: LinearRisk
-    held_out: Design
-    right: FloatArray
-    norms: FloatArray  # of the held-out samples
-    train_norms: FloatArray
+    def meet(self, values: FloatArray) -> None:
+        """Take the values of another lambda if they are better."""
+        if self.values is None or values.mean() > self.values.mean():
+            self.values = values
 
-    def interval(self, w: FloatArray, gap: float, strength: float) -> tuple[float, float]:
-        """The least and the largest accuracy that the optimum can have, ``strength`` being its strong convexity."""
-        radius = math.sqrt(2.0 * max(gap, 0.0) / strength)
-        scores = self.held_out.matvec(w)
-        low, high = self._intercepts(w, radius)
-        reach = radius * self.norms * (1.0 + 1e-9)
-        surely_up, surely_down = scores - reach + low > 0.0, scores + reach + high < 0.0
-        right = np.where(self.right > 0.0, surely_up, surely_down)
-        decided = surely_up | surely_down
-        return float(right.mean()), float((right | ~decided).mean())
-
-    def _intercepts(self, w: FloatArray, radius: float) -> tuple[float, float]:
-        if not self.risk.fit_intercept:
-            return 0.0, 0.0
-        scores = self.risk.design.matvec(w)
-        reach = radius * self.train_norms
-        ends = [self.risk.phi.intercept(scores + sign * reach) for sign in (1.0, -1.0)]
-        return min(ends), max(ends)
+    def is_far_ahead(self, values: FloatArray) -> bool:
+        """Whether it is better than other values by more than chance."""
+        if self.values is None or values.size < FEWEST:
+            return False
+        ahead = self.values - values
+        return bool(ahead.mean() > FAR * ahead.std() / math.sqrt(ahead.size))
 
 
 @dataclass
 class Decision:
-    """Watches the run of one fold at one lambda: whether its gap still matters."""
+    """Watches the runs of one fold at one lambda, one for each of its problems: whether their gaps still matter."""
 
-    bounds: AccuracyBounds
+    held_out: HeldOut
     board: Board
+    leader: Leader
     fold: int
     at: int  # number of the lambda
     strength: float
+    solutions: list[FloatArray]  # of all problems; at first those of the last lambda
     may_skip: bool = True  # whether a lambda that cannot have the best mean needs no accurate score
+    radii: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.solutions, self.radii = list(self.solutions), [math.inf] * len(self.solutions)
+
+    def watch(self, problem: int) -> Watch:
+        """The one who watches a problem."""
+        return Watch(self, problem)
+
+    def is_made(self, problem: int, state: State) -> bool:
+        """Whether nothing is left to decide, given a state of one problem."""
+        gap = max(state.progress.gap, 0.0)
+        self.solutions[problem], self.radii[problem] = state.solution, math.sqrt(2.0 * gap / self.strength)
+        low, high = (float(end.mean()) for end in self.held_out.interval(self.solutions, self.radii))
+        self.board.low[self.fold, self.at] = low
+        self.board.high[self.fold, self.at] = high
+        if low == high:
+            return True
+        return self.may_skip and (self.board.cannot_win(self.at) or self._is_evident(gap, state.progress.objective))
+
+    def _is_evident(self, gap: float, objective: float) -> bool:
+        return gap <= ROUGH * abs(objective) and self.leader.is_far_ahead(self.held_out.values(self.solutions))
+
+
+@dataclass
+class Watch:
+    """Watches the run of one problem."""
+
+    decision: Decision
+    problem: int
     _looked: float = field(default=math.inf, init=False)  # the gap at the last look
 
     def __call__(self, state: State) -> bool:
@@ -88,7 +109,4 @@ class Decision:
         if not math.isfinite(gap) or gap > AGAIN * self._looked:
             return False
         self._looked = gap
-        low, high = self.bounds.interval(state.solution, gap, self.strength)
-        self.board.low[self.fold, self.at] = low
-        self.board.high[self.fold, self.at] = high
-        return low == high or (self.may_skip and self.board.cannot_win(self.at))
+        return self.decision.is_made(self.problem, state)

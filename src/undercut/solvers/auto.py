@@ -205,9 +205,7 @@ TABLE = (
     ),
     Row(
         f"L2, large sparse X with more than {MANY_FEATURES} features; kinked loss, or squares without free intercept",
-        lambda risk, reg: (
-            _is_wide(risk) and _has_quadratic_dual(risk, reg) and not _is_smooth_with_intercept(risk)
-        ),
+        lambda risk, reg: _is_wide(risk) and _has_quadratic_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
     ),

@@ -34,7 +34,7 @@ TURN = 1.25  # the leader is compared again when it has spent that many times as
 PATIENCE = 8.0
 AHEAD = 10.0
 FASTEST = 7.0  # the largest logarithm of a gap's decrease that a prediction may be based on
-AGAIN = 3.0  # the winner of a run begins the next one and goes on until that takes this many times as long
+AGAIN = 1.5  # the winner of a run begins the next one and goes on until that takes this many times as long
 IDLE = 100  # steps without any change after which a candidate is out
 
 

@@ -26,7 +26,7 @@ class RelayState:
     at: int  # which solver runs
     inner: State
     gap: float  # when the last step counted
-    idle: int  # steps since then
+    idle: int  # steps with an evaluation since then
     solution: FloatArray
     progress: Progress
     status: Status | None = None
@@ -46,7 +46,7 @@ class Relay(Team[RelayState]):
     (array([ 1., -1.]), {'InteriorPoint'})
     """
 
-    patience: int = 60  # steps within which the gap must be halved; the last solver has no limit
+    patience: int = 60  # steps with an evaluation within which the gap must be halved; the last solver has no limit
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,5 +130,6 @@ def _merged(state: RelayState, inner: State, solver: str, step: int) -> RelaySta
         solver=solver,
     )
     counts = progress.gap <= CLOSER * state.gap
-    gap, idle = (progress.gap, 0) if counts else (state.gap, state.idle + 1)
+    waited = state.idle + (now.n_evaluations > was.n_evaluations)  # a step without an evaluation cannot close the gap
+    gap, idle = (progress.gap, 0) if counts else (state.gap, waited)
     return RelayState(state.at, inner, gap, idle, inner.solution if is_better else state.solution, progress)

@@ -20,12 +20,15 @@ from undercut.estimators.linear.linear_regressor import LinearRegressor
 from undercut.estimators.targets import encode_classes
 from undercut.losses import Squared
 from undercut.maps.design import trusted_design
-from undercut.risks import LinearRisk
+from undercut.maps.matrix import Matrix
+from undercut.risks import MulticlassRisk
 from undercut.selection.cross_validation import ARRAYS, Fold, Scores
-from undercut.selection.decision import AccuracyBounds
 from undercut.selection.grid import given_grid
+from undercut.selection.held_out import Errors, HeldOut, JointClasses, OneAgainstRest, Scored, TwoClasses
 from undercut.selection.leave_one_out import left_out_errors
 from undercut.types import Array, FloatArray
+
+ERROR_SCORES = {"r2": 2, "neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}  # powers of the error
 
 
 class WeightedFolds(CrossValidated):
@@ -41,11 +44,11 @@ class WeightedFolds(CrossValidated):
         tasks = model._tasks(given.X, given.y, weight)
         model.n_features_in_ = given.X.shape[1]
         X, y = given.X[held_out], given.y[held_out]
-        bounds = self._bounds(model, tasks, X, y, given, held_out)
-        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)), bounds)
+        known = self._held_out(model, risks_of(tasks), held_out, given)
+        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)), known)
 
-    def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
-        """What is known of the held-out score before the gap is closed; ``None`` where nothing is."""
+    def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
+        """What is known of the held-out score before the gaps are closed; ``None`` where nothing is."""
         return None
 
 
@@ -89,13 +92,16 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
         return Given(X, y, {"sample_weight": sample_weight}, y.size)
 
     @override
-    def _bounds(self, model: Any, tasks: list[Any], X: Any, y: Array, given: Given, rows: Array) -> Any:
-        plain = self.scoring in (None, "accuracy") and self.penalty in ("l2", "elasticnet")
-        if not plain or len(tasks) > 1 or not isinstance(tasks[0].risk, LinearRisk):
+    def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
+        if self.scoring not in (None, "accuracy") or self.penalty not in ("l2", "elasticnet"):
             return None
-        right = np.where(y == model.classes_[1], 1.0, -1.0)
-        norms = _row_norms(given.X)
-        return AccuracyBounds(tasks[0].risk, trusted_design(X), right, norms[rows], norms)
+        norms, right = _row_norms(given.X), np.searchsorted(model.classes_, given.y[rows])
+        first, held_out = risks[0], trusted_design(given.X[rows])
+        if isinstance(first, MulticlassRisk):
+            joint = not first.fit_intercept and isinstance(held_out, Matrix)
+            return JointClasses(first, held_out, norms[rows], right) if joint else None
+        problems = [Scored(risk, held_out, norms[rows], norms) for risk in risks]
+        return OneAgainstRest(problems, right) if len(risks) > 1 else TwoClasses(problems[0], 2.0 * right - 1.0)
 
 
 class LinearRegressorCV(WeightedFolds, LinearRegressor):
@@ -140,6 +146,18 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
     def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
         return Given(X, np.asarray(y, dtype=np.float64), {"sample_weight": sample_weight}, y.size)
+
+    @override
+    def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
+        name = self.scoring or "r2"
+        if name not in ERROR_SCORES or self.penalty not in ("l2", "elasticnet"):
+            return None
+        norms, y = _row_norms(given.X), given.y[rows]
+        problem = Scored(risks[0], trusted_design(given.X[rows]), norms[rows], norms)
+        if name != "r2":
+            return Errors(problem, y, ERROR_SCORES[name])
+        spread = float(np.var(y))
+        return Errors(problem, y, 2, spread, 1.0) if spread > 0.0 else None
 
     def _leave_one_out(self, given: Given) -> LinearRegressorCV:
         """The same with every sample left out once."""

@@ -89,7 +89,8 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         descent = _followed(risk, reg, last, (end, state.before))
         objective = reg.value(state.solution) + state.line.value(state.t)
         progress = Progress(0, objective, least(risk, reg))
-        return replace(state, descent=descent, certified=0, idle=0, progress=progress, before=end)
+        before = state.before if end.strength == descent.dual.strength else end
+        return replace(state, descent=descent, certified=0, idle=0, progress=progress, before=before)
 
     @override
     def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:

@@ -3,8 +3,8 @@
 Coordinate descent finds quickly which variables are at an end of their interval, but where the regularization is weak
 it takes thousands of sweeps for the values of the others.  For those the dual is a quadratic, which conjugate gradients
 maximize in far fewer passes.  Variables that leave their intervals are fixed at the end, and the others go on; once,
-those that point inside are set free again.  An attempt ends at the maximum of the dual on the way to where it came; how far
-that is, and how much the dual grew beside the sweeps before, decides how long and how soon the next one is.
+those that point inside are set free again.  An attempt ends at the maximum of the dual on the way to where it came; how
+far that is, and how much the dual grew beside the sweeps before, decides how long and how soon the next one is.
 """
 
 from __future__ import annotations
