@@ -128,7 +128,7 @@ def predict(
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
         if (cluster := OnCluster.of(given)) is not None:
             with cluster.connected():
-                predict_there(of, file, output, wanted=wanted, strict=strict)
+                predict_there(of, file, output, wanted=wanted, folds=folds, strict=strict)
             return
         with input_file(file) as source:
             write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=OnDisk.of(given))
@@ -159,7 +159,7 @@ def evaluate(
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
         if (cluster := OnCluster.of(given)) is not None:
             with cluster.connected():
-                evaluate_there(of, file, strict=strict, as_json=json, metrics=metrics)
+                evaluate_there(of, file, folds, strict=strict, as_json=json, metrics=metrics)
             return
         with input_file(file) as source:
             on_disk = OnDisk.of(given)
