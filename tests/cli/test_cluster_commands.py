@@ -166,7 +166,7 @@ def test_what_a_cluster_cannot_do_is_said_before_it_begins(undercut, folder, mon
         code, _, err = undercut("train", file, "-o", folder / "m", "--scheduler", address)
     assert code == 1
     assert f"no scheduler answers at {address}" in err
-    for name in ("undercut.maps.cluster", "undercut.maps.cluster.clients"):
+    for name in ("undercut.maps.cluster", "undercut.maps.cluster.clients", "undercut.maps.cluster.parts"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
     code, _, err = undercut("train", file, "-o", folder / "m", "--workers", "1")
