@@ -31,7 +31,7 @@ app = typer.Typer(name="undercut", no_args_is_help=True, pretty_exceptions_enabl
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train; - is standard input")]
 DataFile = Annotated[
-    Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz; - is standard input")
+    Path, typer.Argument(help="Files like those it was trained on, by name or pattern; - is standard input")
 ]
 Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse features never seen in training; else they are ignored")]
@@ -42,7 +42,7 @@ Memory = Annotated[
     typer.Option(help="Leave the rows on disk, in a cache beside FILE, and use at most this, such as 2GB"),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="Use the workers of the Dask scheduler at this address; FILE may be a pattern")
+    str | None, typer.Option(help="Use the workers of the Dask scheduler at this address, which read the files")
 ]
 Workers = Annotated[int | None, typer.Option(help="The same with this many new processes on this machine", min=1)]
 Cache = Annotated[Path | None, typer.Option(help="With --memory: the folder of that cache")]
