@@ -30,14 +30,14 @@ ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
 FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
-SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm",)}
+SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm", "connected")}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 
 ALONE = ("memory", "task", "unlabelled", "weights", "valid")  # options that need the rows in this process
 
 OPTIONS = [
-    Option("task", DATA, "Label the tokens of sequences, fold RNA, or classify spoken words",
-           choices=("sequence", "rna", "hmm")),
+    Option("task", DATA, "Label the tokens of sequences, fold RNA, classify spoken words, or recognize several words "
+           "in each recording", choices=("sequence", "rna", "hmm", "connected")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
     Option("memory", DATA, "Leave the rows on disk and use at most this much memory, such as 2GB; the file is "
@@ -88,7 +88,7 @@ OPTIONS = [
            excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
-           usual="1e-4, 1e-2 for ranking, --unlabelled and --task hmm, 0.1 for RNA, 1 with --nu", sets="lam",
+           usual="1e-4, 1e-2 for ranking, --unlabelled and spoken words, 0.1 for RNA, 1 with --nu", sets="lam",
            online=True, remedy="use --C, which is 1 / (samples * lambda)"),
     Option("C", PENALTY, "In place of lambda, 1 / (samples * lambda): the weight of the summed loss", type=float,
            flags=("--C",), usual="1 with --kernel", excludes=("lam",), online=True),
@@ -104,7 +104,7 @@ OPTIONS = [
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
-    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of --task hmm are, such as cuda",
+    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of spoken words are, such as cuda",
            sets="device", needs={"kernel": (), "hidden": (), **SPEECH}),
 
     Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
