@@ -70,6 +70,11 @@ def _word_rows(model: HmmClassifier, data: SpeechData | ConnectedData) -> list[R
 def _connected_rows(model: HmmRecognizer, data: SpeechData | ConnectedData) -> list[Row]:
     """Edit distances relative to the number of words; an unknown word counts as a wrong one."""
     truths = [list(words) for words in data.y or ()]
+    known = set(model.classes_.tolist())
+    if all(known.isdisjoint(words) for words in truths):
+        raise DataError(
+            f"some of the words must be among the model's, {model.classes_.tolist()}; got {truths[0][0]!r} and others"
+        )
     predicted = [words.tolist() for words in model.predict(data.X, data.offsets)]
     right = [truth == found for truth, found in zip(truths, predicted, strict=True)]
     return [
