@@ -146,10 +146,10 @@ def test_a_weight_of_2_equals_duplicating_the_utterance():
     np.testing.assert_allclose(weighted, doubled, rtol=1e-6)
 
 
-def connected_risk(frames):
+def connected_risk(frames, margin=1.0):
     words, ends = np.array([0, 1, 1, 0]), np.array([0, 2, 3, 4])
     labels = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
-    return ConnectedRisk(frames, labels, words, ends)
+    return ConnectedRisk(frames, labels, words, ends, margin=margin)
 
 
 @pytest.mark.parametrize("make", [lambda frames: WordRisk(frames, Y, [1.0, 2.0, 0.5]), connected_risk])
@@ -177,6 +177,18 @@ def test_where_all_paths_tie_the_slope_is_the_limit_of_gradients():
     weights.enter[:] = -1e-2 * np.arange(3)
     weights.gaussians[:, 0] = np.tile([0.0, -1e-5, 1e-4, 9e-5], 3)
     np.testing.assert_array_equal(risk.cut(np.zeros(layout.n_params)).a, risk.cut(near).a)
+
+
+@pytest.mark.parametrize("make", [lambda frames, m: WordRisk(frames, Y, margin=m), connected_risk])
+def test_a_larger_margin_is_the_same_in_other_units(make):
+    """Scores are linear in w along a ray from zero: only the ratio of scores and margin counts."""
+    frames, w = draw()
+    once, ten = make(frames, 1.0), make(frames, 10.0)
+    assert ten.value(10.0 * w) == pytest.approx(10.0 * once.value(w))
+    np.testing.assert_allclose(ten.cut(10.0 * w).a, once.cut(w).a)
+    assert ten.batch(np.arange(3)).value(w) == pytest.approx(ten.value(w))
+    with pytest.raises(ParameterError, match="`margin` must be positive and finite"):
+        make(frames, 0.0)
 
 
 def test_the_margin_of_connected_words_is_that_of_the_worst_path():

@@ -137,6 +137,8 @@ OPTIONS = [
     Option("mixtures", SEQUENCES, "Words: Gaussians of each state", type=int, usual="2", sets="n_mixtures",
            needs=SPEECH),
     Option("covariance", SEQUENCES, "Words: diag or full", usual="diag", sets="covariance", needs=SPEECH),
+    Option("margin", SEQUENCES, "Words: how much higher the score of the true one shall be, per frame", type=float,
+           usual="1", sets="margin", needs=SPEECH),
     Option("normalize", SEQUENCES, "Words: utterance, to give each one features of mean 0 and variance 1",
            sets="normalize", needs=SPEECH),
 
