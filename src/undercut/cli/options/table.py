@@ -19,6 +19,7 @@ from undercut.cli.options.readers import (
     number_or_word,
     numbers,
     numbers_or_words,
+    pretraining,
     sizes,
 )
 
@@ -128,8 +129,9 @@ OPTIONS = [
            sets="hidden", reads=sizes, needs=SEQUENCE),
     Option("activation", SEQUENCES, "Of hidden units: sigmoid or relu", usual="sigmoid", sets="activation",
            needs={"hidden": ()}),
-    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]",
-           usual="random layers", sets="pretrain", needs={"hidden": ()}),
+    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]; "
+           "rbm:60 for 60 passes over the data, not 20", usual="random layers", sets="pretrain", reads=pretraining,
+           needs={"hidden": ()}),
     Option("seed", SEQUENCES, "Of the start of a network", type=int, sets="random_state", needs={"hidden": ()}),
 
     Option("states", SEQUENCES, "Words: states of each hidden Markov model", type=int, usual="5", sets="n_states",
