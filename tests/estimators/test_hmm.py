@@ -212,7 +212,7 @@ def test_bad_input_is_refused_with_its_place(samples, y, rest, message):
 @pytest.mark.parametrize(
     "settings",
     [{"n_states": 0}, {"n_mixtures": -1}, {"lam": 0.0}, {"theta": (1.0, 0.0, 1.0)}, {"theta": (1.0,)},
-     {"variance_floor": 0.0}, {"covariance": "tied"}, {"margin": 0.0}],
+     {"theta": ("1",) * 3}, {"variance_floor": 0.0}, {"covariance": "tied"}, {"margin": 0.0}],
 )  # fmt: skip
 def test_settings_outside_their_domain_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):

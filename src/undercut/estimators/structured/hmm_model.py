@@ -90,10 +90,10 @@ class HmmModel(CertifiedEstimator):
         return self._conclude(minimizer, [result])
 
     def _theta(self) -> tuple[float, float, float]:
-        theta = tuple(float(each) for each in self.theta)
-        good = len(theta) == 3 and all(0.0 < each < np.inf for each in theta)
+        theta = tuple(self.theta)
+        good = len(theta) == 3 and all(isinstance(each, Real) and 0.0 < float(each) < np.inf for each in theta)
         require(good, "`theta` must be three positive numbers, for slopes, squares and moves", self.theta)
-        return theta[0], theta[1], theta[2]
+        return float(theta[0]), float(theta[1]), float(theta[2])
 
     def _likelihood(self) -> Likelihood:
         return Likelihood(n_em=self.n_em, variance_floor=self.variance_floor)
