@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from undercut.cli.options.given import Given
 from undercut.cli.options.table import ROWS, named
@@ -129,7 +131,8 @@ def print_scores(
 
 
 def _training_rows(fitted: Any) -> list[Row]:
-    return [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
+    model = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    return [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(model)]
 
 
 def score_rows(
@@ -151,11 +154,14 @@ def score_rows(
     if isinstance(fitted, HmmClassifier | HmmRecognizer):
         return speech_rows(fitted, file)
     data = _rows(fitted, file, folds, strict=strict, labelled=True, on_disk=on_disk)
+    if isinstance(fitted, Pipeline):
+        fitted, data = fitted[-1], data._replace(X=fitted[:-1].transform(data.X))
     return sample_rows(fitted, data, metrics)
 
 
 def _check_on_disk(fitted: Any, on_disk: OnDisk | None) -> None:
-    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder | HmmClassifier | HmmRecognizer):
+    in_memory = SequenceLabeler | RnaFolder | HmmClassifier | HmmRecognizer | Pipeline
+    if on_disk is not None and isinstance(fitted, in_memory):
         raise named("memory").refusal(f"is for {ROWS}, and not for a {type(fitted).__name__}", on_disk.memory)
 
 
@@ -163,10 +169,10 @@ def _rows(
     fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool, on_disk: OnDisk | None = None
 ) -> Any:
     Given.read({"folds": folds}).check_file(ROWS)
-    if labelled and isinstance(fitted, Pipeline):
-        raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
     _check_rows_of_numbers(fitted)
-    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
+    data = read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
+    dense = sp.issparse(data.X) and not get_tags(fitted).input_tags.sparse  # a pipeline that centers, for instance
+    return data._replace(X=data.X.toarray()) if dense else data
 
 
 def _check_rows_of_numbers(fitted: Any) -> None:
