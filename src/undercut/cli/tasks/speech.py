@@ -13,13 +13,16 @@ from undercut.cli.reports.report import Row
 from undercut.cli.tasks.samples import reading
 from undercut.errors import DataError
 from undercut.estimators import HmmClassifier
+from undercut.io.several import matching
 from undercut.io.speech import SpeechData, load_speech
 
 
 def read_speech(file: Path, *, labelled: bool) -> SpeechData:
     """The recordings of a file, with words where they must be ``labelled``."""
+    if len(paths := matching(file)) > 1:
+        raise DataError(f"one archive of speech can be read at a time; {file} stands for {len(paths)}")
     with reading(file):
-        data = load_speech(file)
+        data = load_speech(paths[0])
     if labelled and data.y is None:
         raise DataError(f"{file} must have an array 'label' or 'digit' with a word for every recording; it has none")
     return data
