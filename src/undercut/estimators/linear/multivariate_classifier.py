@@ -23,8 +23,9 @@ from undercut.maps.sharded import ShardedDesign
 from undercut.measures import Measure, TopMeasure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
+from undercut.risks.baseline import constant_objective
 from undercut.selection.shared_rows import SharedRows
-from undercut.trace import Callbacks, Result
+from undercut.trace import Callback, Callbacks, Result
 from undercut.types import Array, FloatArray
 
 LEARNABLE = 0.05  # share of the bound of equal scores, up to which the bound of the measure itself is trained
@@ -57,9 +58,9 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         samples, and "own" otherwise and with ``fit_intercept=False``.
     surrogate : "auto" or "own"
         "own" minimizes the bound of the measure itself.  The bounds of the top k and of the partial ROC area learn
-        little where the classes overlap: with "auto", where such a bound stays above a twentieth of that of equal
-        scores, the bound of the average precision is minimized in its place, and the certificate is that of this
-        problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
+        little where the classes overlap: with "auto", once it is proved that such a bound stays above a twentieth of
+        that of equal scores, the bound of the average precision is minimized in its place, and the certificate is
+        that of this problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -151,9 +152,15 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
         def solve(number: int) -> Result:
             task = tasks[number]
-            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem)
+            until = () if number or self._substitute() == self._measure() else (self._is_large(task),)
+            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem, until=until)
 
-        return list(minimizer.each(solve, range(len(tasks)), 1 if self._substitute() == self._measure() else 2))
+        return list(minimizer.each(solve, range(len(tasks))))
+
+    def _is_large(self, task: Task) -> Callback:
+        """Whether it is proved that the bound of the measure stays large."""
+        least = LEARNABLE * constant_objective(task.risk, L2(self.lam))
+        return lambda progress: progress.lower_bound > least
 
     def _replaced(
         self, minimizer: Minimizer, design: Design, signs: FloatArray, own: Result, start: FloatArray | None
@@ -161,12 +168,16 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         """The result of the bound of the substitute where that of the measure itself stays large."""
         self.surrogate_ = self._measure()
         substitute = self._substitute()
-        is_small = own.objective <= LEARNABLE * own.baseline or bool(np.all(signs > 0.0))
-        if substitute == self.surrogate_ or is_small or minimizer.signal is not None:
+        is_large = own.lower_bound > LEARNABLE * own.baseline
+        if substitute == self.surrogate_ or not is_large or minimizer.signal is not None:
             return own
         self.surrogate_ = substitute
         problem = Problem(signs, None, f"by the bound of {substitute.name}", substitute.name)
-        return minimizer(MultivariateRisk(design, signs, substitute), L2(self.lam), start, problem=problem)
+        (result,) = minimizer.each(
+            lambda risk: minimizer(risk, L2(self.lam), start, problem=problem),
+            [MultivariateRisk(design, signs, substitute)],
+        )
+        return result
 
     def _substitute(self) -> Measure:
         """What may take the place of the measure in training."""
