@@ -48,6 +48,7 @@ from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.working_set import WorkingSet
@@ -72,6 +73,7 @@ SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take l
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
 MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
@@ -179,6 +181,12 @@ TABLE = (
         lambda risk, reg: _is_weak(risk, reg) and _has_few_params(risk) and _has_kinked_form(risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
+        f"a measure of all labels or a ranking, over {PER_SAMPLE} features per sample",
+        lambda risk, reg: _sorts(risk) and _accepts(ScoreBundle(), risk, reg) and _is_much_wider(risk),
+        lambda risk: ScoreBundle(),
+        "a plane has two entries per sample instead of one per feature",
     ),
     Row(
         "a measure of all labels or a ranking",
@@ -311,6 +319,12 @@ def _sorts(risk: Risk) -> bool:
     if isinstance(risk, ShardedRisk):
         return risk.is_sorted
     return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores)
+
+
+def _is_much_wider(risk: Risk) -> bool:
+    """Whether X has so many features for its samples that vectors of scores are short."""
+    n_samples, n_features = cast(ScoreRisk, risk).design.shape
+    return bool(n_features > PER_SAMPLE * n_samples)
 
 
 def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:

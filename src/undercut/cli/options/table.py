@@ -35,7 +35,14 @@ FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
 SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm", "connected")}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 
-ALONE = ("memory", "task", "unlabelled", "weights", "valid")  # options that need the rows in this process
+ALONE = (
+    "memory",
+    "unlabelled",
+    "weights",
+    "valid",
+    "chunk_rows",
+    "classes",
+)  # options that need the rows in this process
 
 OPTIONS = [
     Option("task", DATA, "Label the tokens of sequences, fold RNA, classify spoken words, or recognize several words "
@@ -47,9 +54,9 @@ OPTIONS = [
     Option("cache", DATA, "The folder of that cache", type=Path, usual="that of the file", files=ROWS,
            needs={"memory": ()}),
     Option("scheduler", CLUSTER, "Train on the workers of the Dask scheduler at this address, such as tcp://host:8786; "
-           "FILE may be a pattern such as 'part-*.svm', and workers read the files", files=ROWS, excludes=ALONE),
+           "workers read the files", excludes=ALONE, online=True),
     Option("workers", CLUSTER, "The same with this many new processes on this machine", type=int, minimum=1,
-           files=ROWS, excludes=("scheduler", *ALONE)),
+           excludes=("scheduler", *ALONE), online=True),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
     Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
@@ -151,6 +158,8 @@ OPTIONS = [
            online=True),
     Option("passes", ONLINE, "Times to read the file", type=int, minimum=1, default=1, needs=STREAM, online=True),
     Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
+    Option("partitions", ONLINE, "With workers: the model visits partitions along one another, or its mean over all of "
+           "them counts after each pass", choices=("along", "mean"), usual="along", needs=STREAM, online=True),
     Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
 
     Option("valid", STOPPING, "Stop once the loss on this file no longer falls, and keep the best solution", type=Path,

@@ -13,14 +13,17 @@ from undercut.cli.reports.report import Row
 from undercut.cli.tasks.samples import reading
 from undercut.errors import DataError
 from undercut.estimators import HmmClassifier, HmmRecognizer
+from undercut.io.several import matching
 from undercut.io.speech import ConnectedData, SpeechData, load_connected, load_speech
 from undercut.measures.edit_distance import word_error_rate
 
 
 def read_speech(file: Path, *, connected: bool, labelled: bool) -> SpeechData | ConnectedData:
     """The recordings of a file, with words where they must be ``labelled``; several to each where ``connected``."""
+    if len(paths := matching(file)) > 1:
+        raise DataError(f"one archive of speech can be read at a time; {file} stands for {len(paths)}")
     with reading(file):
-        data = load_connected(file) if connected else load_speech(file)
+        data = load_connected(paths[0]) if connected else load_speech(paths[0])
     if labelled and data.y is None:
         needed = "arrays 'words' and 'word_offsets' with the" if connected else "an array 'label' or 'digit' with a"
         each = "words of every utterance" if connected else "word for every recording"
