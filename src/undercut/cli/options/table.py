@@ -21,6 +21,7 @@ from undercut.cli.options.readers import (
     numbers_or_words,
     pretraining,
     sizes,
+    weights,
 )
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
@@ -149,6 +150,8 @@ OPTIONS = [
     Option("mixtures", SEQUENCES, "Words: Gaussians of each state", type=int, usual="2", sets="n_mixtures",
            needs=SPEECH),
     Option("covariance", SEQUENCES, "Words: diag or full", usual="diag", sets="covariance", needs=SPEECH),
+    Option("theta", SEQUENCES, "Words: weights in the penalty, of slopes, squares and moves, such as 1,4,1",
+           usual="1,1,1", sets="theta", reads=weights, needs=SPEECH),
     Option("margin", SEQUENCES, "Words: how much higher the score of the true one shall be, per frame", type=float,
            usual="1", sets="margin", needs=SPEECH),
     Option("normalize", SEQUENCES, "Words: utterance, to give each one features of mean 0 and variance 1",
