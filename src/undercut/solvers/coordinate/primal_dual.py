@@ -32,12 +32,14 @@ from undercut.solvers.coordinate.saddle import Losses, Pair, Run, Saddle, starte
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-LEAST_STEPS, MOST_STEPS = 200, 2000  # between two products with the whole X
+LEAST_STEPS, MOST_STEPS = 80, 2000  # between two products with the whole X
 MORE = 0.15  # of all steps so far: as many come next, within these limits
 NEAR = 0.8  # share of l1 from which on a feature is taken up
 FIRST = 1000  # features that are taken up at first, at most
 GROWTH = 2  # features that are taken up later, at most, in numbers of those that are not zero
+CLOSE = 0.3  # relative gap from which on samples leave
 FAR = 3.0  # distance of a score from the next kink, in units of the last change of scores, beyond which a sample leaves
+FARTHER = 2.0  # what this is multiplied by after one has left too early
 SURPLUS = 1.5  # what is in use, in units of what is needed, before it is reduced
 LOOSE = 1e-9  # share of the range of slopes: a slope nearer than this to that of the loss is equal to it
 
@@ -55,6 +57,7 @@ class PrimalDualState:
     norms: FloatArray  # of the columns of X, weighted
     solution: FloatArray
     progress: Progress
+    far: float = FAR
 
 
 @final
@@ -125,7 +128,7 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         # 3. Who joins the working sets, and who leaves.
         scores = found.scores + float(run.image.w[-1]) if risk.fit_intercept else found.scores
         after = replace(state, run=run, v=v, scores=scores, solution=solution, progress=progress)
-        return self._with_others(risk, reg, after, w, found.gradient, float(np.abs(scores - state.scores).max()))
+        return self._with_others(risk, reg, after, w, found.gradient, np.abs(scores - state.scores))
 
     @override
     def restored(self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState) -> PrimalDualState:
@@ -147,18 +150,23 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
 
     def _with_others(
         self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState, w: FloatArray, gradient: FloatArray,
-        moved: float,
+        moved: FloatArray,
     ) -> PrimalDualState:  # fmt: skip
         """The state with other samples and features where some are missing, or too many are in use.
 
-        ``moved`` : the largest change of a score in the last step.
+        ``moved`` : how much the scores changed in the last step.
         """
         l1, losses = float(reg.terms.l1), _losses(risk)
         slopes = losses.slopes(state.scores)
         loose = np.abs(state.v - slopes) > LOOSE * losses.ranges
-        rows = np.flatnonzero(loose | (losses.distances(state.scores) <= FAR * moved))
+        is_early = _outside(loose, state.rows)
+        far = FARTHER * state.far if is_early else state.far
+        reach = far * (moved + math.sqrt(float(np.mean(moved**2))))
+        if state.progress.gap > CLOSE * abs(state.progress.objective):
+            reach = np.full_like(reach, math.inf)
+        rows = np.flatnonzero(loose | (losses.distances(state.scores) < reach))
         columns = self._columns(w, gradient, l1)
-        missing = _outside(loose, state.rows) or _outside(np.abs(gradient) > l1, state.columns)
+        missing = is_early or _outside(np.abs(gradient) > l1, state.columns)
         if not missing and state.rows.size <= SURPLUS * rows.size and state.columns.size <= SURPLUS * columns.size:
             return state
         v = slopes.copy()
@@ -166,9 +174,8 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         run = state.run
         at = Pair(np.append(w[columns], run.image.w[state.columns.size :]), v[rows])
         saddle = _saddle(risk, reg, rows, columns, v)
-        return replace(
-            state, saddle=saddle, rows=rows, columns=columns, run=started(at, run.balance, run.total), v=v
-        )  # fmt: skip
+        begun = started(at, run.balance, run.total)
+        return replace(state, saddle=saddle, rows=rows, columns=columns, run=begun, v=v, far=far)
 
     def _columns(self, w: FloatArray, gradient: FloatArray, l1: float) -> Array:
         """The features that are used, and those that may be: the steepest of them if they are many."""

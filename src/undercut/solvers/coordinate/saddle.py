@@ -27,6 +27,7 @@ NECESSARY = 0.8  # the same if the distance has begun to grow
 LONGEST = 0.36  # of all steps: a restart after that many at the latest
 POWER_STEPS = 40  # to estimate the norm of the scaled X
 SAFETY = 0.97  # step sizes, as a share of the largest ones that this estimate allows
+TOWARDS = 0.5  # share of the way, in logarithms, to the balance that the last steps suggest
 FAINTEST = 1e-3  # of the largest sum of entries of a row or column: smaller sums count as that
 
 
@@ -156,11 +157,11 @@ class Saddle:
         return run._replace(at=at, image=image, total=total, count=count, last=distance)
 
     def _balance(self, run: Run, image: Pair) -> float:
-        """Halfway, in logarithms, to the ratio of the distances that v and w have moved since the last restart."""
+        """Part of the way, in logarithms, to the ratio of the distances that v and w have moved since the last restart."""
         w = float(((image.w - run.anchor.w) ** 2 / self.tau).sum())
         v = float(((image.v - run.anchor.v) ** 2 / self.sigma).sum())
         moved = math.sqrt(v / w) if v > 0.0 and w > 0.0 else run.balance
-        return math.sqrt(moved * run.balance)
+        return run.balance * (moved / run.balance) ** TOWARDS
 
 
 def _norm(X: sp.csr_array, tau: FloatArray, sigma: FloatArray) -> float:
