@@ -55,6 +55,7 @@ class PrimalDualState:
     v: FloatArray  # slopes of the losses of all samples
     scores: FloatArray  # the intercept included
     norms: FloatArray  # of the columns of X, weighted
+    units: FloatArray  # of the intercept, the size of a row of X; empty if there is none
     solution: FloatArray
     progress: Progress
     far: float = FAR
@@ -126,13 +127,13 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         progress = Progress(state.progress.step + 1, objective, lower_bound, state.progress.n_evaluations + 1)
 
         # 3. Who joins the working sets, and who leaves.
-        scores = found.scores + float(run.image.w[-1]) if risk.fit_intercept else found.scores
+        scores = found.scores + float(run.image.w[state.columns.size :] @ state.units)
         after = replace(state, run=run, v=v, scores=scores, solution=solution, progress=progress)
         return self._with_others(risk, reg, after, w, found.gradient, np.abs(scores - state.scores))
 
     @override
     def restored(self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState) -> PrimalDualState:
-        return replace(state, saddle=_saddle(risk, reg, state.rows, state.columns, state.v))
+        return replace(state, saddle=_saddle(risk, reg, state.units, state.rows, state.columns, state.v))
 
     def _begun(
         self, risk: LinearRisk, reg: L1 | ElasticNet, w: FloatArray, v: FloatArray, norms: FloatArray
@@ -141,12 +142,13 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         found = _evaluated(risk, reg, w, v, norms)
         b = risk.phi.intercept(found.scores) if risk.fit_intercept else 0.0
         rows, columns = np.flatnonzero(risk.weight), self._columns(w, found.gradient, float(reg.terms.l1))
-        saddle = _saddle(risk, reg, rows, columns, v)
-        at = Pair(np.append(w[columns], [b] if risk.fit_intercept else []), v[rows])
+        units = np.full(int(risk.fit_intercept), float(np.linalg.norm(norms)) or 1.0)
+        saddle = _saddle(risk, reg, units, rows, columns, v)
+        at = Pair(np.append(w[columns], b / units), v[rows])
         run = started(at, saddle.first_balance(), 0)
         lower_bound = tighter(least(risk, reg), found.bound, found.objective)
         progress = Progress(0, found.objective, lower_bound, 1)
-        return PrimalDualState(saddle, rows, columns, run, v, found.scores + b, norms, w, progress)
+        return PrimalDualState(saddle, rows, columns, run, v, found.scores + b, norms, units, w, progress)
 
     def _with_others(
         self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState, w: FloatArray, gradient: FloatArray,
@@ -173,7 +175,7 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         v[rows] = state.v[rows]
         run = state.run
         at = Pair(np.append(w[columns], run.image.w[state.columns.size :]), v[rows])
-        saddle = _saddle(risk, reg, rows, columns, v)
+        saddle = _saddle(risk, reg, state.units, rows, columns, v)
         begun = started(at, run.balance, run.total)
         return replace(state, saddle=saddle, rows=rows, columns=columns, run=begun, v=v, far=far)
 
@@ -236,10 +238,12 @@ def _losses(risk: LinearRisk) -> Losses:
     return Losses(pieces.left * risk.weight, pieces.kinks, pieces.jumps[:, None] * risk.weight)
 
 
-def _saddle(risk: LinearRisk, reg: L1 | ElasticNet, rows: Array, columns: Array, v: FloatArray) -> Saddle:
+def _saddle(
+    risk: LinearRisk, reg: L1 | ElasticNet, units: FloatArray, rows: Array, columns: Array, v: FloatArray
+) -> Saddle:
     assert isinstance(risk.design, SparseDesign)
     penalty = (float(reg.terms.l1), float(reg.terms.l2))
-    return Saddle(risk.design, _losses(risk), penalty, risk.fit_intercept, rows, columns, v)
+    return Saddle(risk.design, _losses(risk), penalty, units, rows, columns, v)
 
 
 def _outside(which: Array, ids: Array) -> bool:

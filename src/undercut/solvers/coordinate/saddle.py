@@ -90,31 +90,27 @@ def started(at: Pair, balance: float, total: int) -> Run:
 
 
 class Saddle:
-    """The problem restricted to some rows and columns.
+    """The problem restricted to some rows and columns; the slopes v of the other rows do not change.
 
-    ``fixed`` : ``X' v`` of the other rows, whose slopes do not change.
+    ``units`` : what one unit of the last parameter adds to every score, if the intercept is free; else empty.
     """
 
     def __init__(
-        self, design: SparseDesign, losses: Losses, penalty: tuple[float, float], intercept: bool,
+        self, design: SparseDesign, losses: Losses, penalty: tuple[float, float], units: FloatArray,
         rows: Array, columns: Array, v: FloatArray,
     ) -> None:  # fmt: skip
-        some = some_columns(design, columns).X
-        n_fixed = design.shape[0] - rows.size
+        some = sp.csr_array(some_columns(design, columns).X)
+        rest = v.copy()
+        rest[rows] = 0.0
         self.losses = losses.take(rows)
-        self.fixed = np.zeros(columns.size + intercept)
-        if n_fixed:
-            rest = v.copy()
-            rest[rows] = 0.0
-            self.fixed[: columns.size] = rest @ some
-            self.fixed[columns.size :] = rest.sum()
-            some = some[rows]
-        if intercept:
-            some = sp.csr_array(sp.hstack([some, np.ones((rows.size, 1))], format="csr"))
+        self.fixed = np.append(rest @ some, rest.sum() * units)
+        some = some[rows]
+        if units.size:
+            some = sp.csr_array(sp.hstack([some, np.tile(units, (rows.size, 1))], format="csr"))
         X = sp.csr_array((some.data.astype(np.float64), some.indices.astype(np.int32), some.indptr), shape=some.shape)
         self.by_row: Parts = (X.indptr, X.indices, X.data)
         self.by_column = compressed(SparseDesign(X))
-        self.l1, self.l2 = (np.append(np.full(columns.size, term), np.zeros(int(intercept))) for term in penalty)
+        self.l1, self.l2 = (np.append(np.full(columns.size, term), np.zeros(units.size)) for term in penalty)
         self._scale(X)
 
     def _scale(self, X: sp.csr_array) -> None:
