@@ -6,6 +6,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.checkpoint import Checkpoint
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
@@ -58,6 +59,7 @@ __all__ = [
     "ProximalBundle",
     "Race",
     "Relay",
+    "ScoreBundle",
     "StochasticGradient",
     "Stop",
     "Subgradient",

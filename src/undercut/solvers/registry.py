@@ -12,6 +12,7 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
@@ -52,6 +53,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     DualAscent,
     ProximalBundle,
     LevelBundle,
+    ScoreBundle,
     Newton,
     TruncatedNewton,
     InteriorPoint,

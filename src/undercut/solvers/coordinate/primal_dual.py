@@ -214,7 +214,7 @@ def _evaluated(risk: LinearRisk, reg: L1 | ElasticNet, w: FloatArray, v: FloatAr
 def _bound(
     risk: LinearRisk, reg: L1 | ElasticNet, v: FloatArray, gradient: FloatArray, norms: FloatArray, objective: float
 ) -> float:
-    """The best of a few ``share v``: ``share b + (1 - share) inf R - reg*(-share X' v)`` with ``b = -sum_i l_i*(v_i)``."""
+    """The best ``share b + (1 - share) inf R - reg*(-share X' v)`` of a few shares, with ``b = -sum_i l_i*(v_i)``."""
     l1, l2, used = float(reg.terms.l1), float(reg.terms.l2), risk.weight > 0.0
     terms = _losses(risk).conjugate(v)
     size = math.sqrt(float((v[used] ** 2 / risk.weight[used]).sum()))

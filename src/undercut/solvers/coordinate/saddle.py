@@ -40,7 +40,9 @@ class Losses(NamedTuple):
 
     def take(self, rows: Array) -> Losses:
         """Those of some samples."""
-        return Losses(self.left[rows], np.ascontiguousarray(self.kinks[:, rows]), np.ascontiguousarray(self.caps[:, rows]))
+        return Losses(
+            self.left[rows], np.ascontiguousarray(self.kinks[:, rows]), np.ascontiguousarray(self.caps[:, rows])
+        )
 
     @property
     def ranges(self) -> FloatArray:
@@ -49,7 +51,7 @@ class Losses(NamedTuple):
 
     def distances(self, scores: FloatArray) -> FloatArray:
         """How far the next kink is; infinite where there is none."""
-        return np.where(self.caps > 0.0, np.abs(scores - self.kinks), math.inf).min(axis=0)
+        return np.asarray(np.where(self.caps > 0.0, np.abs(scores - self.kinks), math.inf).min(axis=0))
 
     def slopes(self, scores: FloatArray) -> FloatArray:
         """Left derivatives."""
@@ -79,7 +81,7 @@ class Run(NamedTuple):
     image: Pair  # of the last point: exactly sparse
     balance: float  # step size of v in units of that of w
     total: int  # steps so far
-    count: int = 0  # steps since the last restart
+    age: int = 0  # steps since the last restart
     first: float = math.inf  # distance to a fixed point after the first of these
     last: float = math.inf  # after the last of these
 
@@ -138,26 +140,26 @@ class Saddle:
 
     def _batch(self, run: Run) -> Run:
         """A few steps, and a restart where it is due."""
-        n_steps = BATCH if run.count else 1
+        n_steps = BATCH if run.age else 1
         at, image = run.at.copy(), run.image.copy()
         square = kernels.iterate(
             self.by_row, self.by_column, self.fixed, *self.losses, self.l1, self.l2,
-            self.tau / run.balance, self.sigma * run.balance, at, run.anchor, image, run.count, n_steps,
+            self.tau / run.balance, self.sigma * run.balance, at, run.anchor, image, run.age, n_steps,
         )  # fmt: skip
-        distance, count, total = math.sqrt(square), run.count + n_steps, run.total + n_steps
-        if not run.count:
-            return run._replace(at=at, image=image, total=total, count=count, first=distance, last=math.inf)
+        distance, age, total = math.sqrt(square), run.age + n_steps, run.total + n_steps
+        if not run.age:
+            return run._replace(at=at, image=image, total=total, age=age, first=distance, last=math.inf)
         close = distance <= SUFFICIENT * run.first or run.last < distance <= NECESSARY * run.first
-        if close or count > LONGEST * total:
+        if close or age > LONGEST * total:
             return started(image, self._balance(run, image), total)
-        return run._replace(at=at, image=image, total=total, count=count, last=distance)
+        return run._replace(at=at, image=image, total=total, age=age, last=distance)
 
     def _balance(self, run: Run, image: Pair) -> float:
-        """Part of the way, in logarithms, to the ratio of the distances that v and w have moved since the last restart."""
+        """A share of the way to the ratio of the distances that v and w have moved since the last restart."""
         w = float(((image.w - run.anchor.w) ** 2 / self.tau).sum())
         v = float(((image.v - run.anchor.v) ** 2 / self.sigma).sum())
         moved = math.sqrt(v / w) if v > 0.0 and w > 0.0 else run.balance
-        return run.balance * (moved / run.balance) ** TOWARDS
+        return float(run.balance * (moved / run.balance) ** TOWARDS)
 
 
 def _norm(X: sp.csr_array, tau: FloatArray, sigma: FloatArray) -> float:
