@@ -82,6 +82,9 @@ OPTIONS = [
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
            "for f1, f0.5, ... and balanced_error where each class has 50 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
+    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; auto, that of average_precision where "
+           "the own one of the top k or of the partial ROC area stays large", usual="auto",
+           sets="surrogate", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
@@ -205,9 +208,9 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
-    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
-    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
-    "output", "json", "quiet", "log_file", "config",
+    "threshold", "surrogate", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio",
+    "kernel", "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps",
+    "max_seconds", "jobs", "output", "json", "quiet", "log_file", "config",
 )  # fmt: skip
 
 
