@@ -5,7 +5,7 @@ the CRF of the OCR set once and 8 times: in this process, and on 1, 2 and 4 work
 each.  Expected:
 
     the same steps as in one process;
-    bytes per step within 1.2 of 2 x 8 x d for each worker, beside the trial points of line searches;
+    bytes within 1.2 of 2 x 8 x d for each worker and plane, beside the trial points of line searches;
     overhead of one worker below 20 % once an evaluation takes half a second;
     two workers at least 1.6 times as fast as one where the evaluation is not bound by memory.
 
@@ -131,6 +131,7 @@ class Measured:
     steps: int
     seconds: float
     objective: float
+    planes: float  # evaluations per step
     sent: float = 0.0  # bytes per step, both ways
     rounds: float = 0.0  # per step
     rivals: list[tuple[str, float, int]] = field(default_factory=list)  # name, seconds, iterations or passes
@@ -160,7 +161,8 @@ def measured(risk: Any, name: str, n_workers: int, max_steps: int) -> Measured:
     began = time.perf_counter()
     result = minimize(risk, L2(LAM), solver(name), stop=Stop(gap_rel=GAP, max_steps=max_steps))
     seconds = time.perf_counter() - began
-    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective)
+    planes = result.n_evaluations / result.n_steps
+    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective, planes)
 
 
 def on_cluster(name: str, sources: list[Source], max_steps: int, with_rivals: bool) -> Measured:
@@ -302,12 +304,13 @@ def print_case(case: str, results: list[Measured], tables: dict[str, list[tuple[
 
 
 def travels(result: Measured) -> tuple[str, ...]:
-    """Bytes and rounds of a step: in all, as a multiple of two vectors for each worker, and what is beside them."""
+    """Bytes and rounds of a step: in all, as a multiple of two vectors per plane and worker, and what is beside."""
+    planes = f"{result.planes:.2f}"
     if result.n_workers == 0:
-        return ("",) * 4
-    vectors = 16 * result.n_params * result.n_workers
+        return planes, "", "", "", ""
+    vectors = 16 * result.n_params * result.n_workers * result.planes
     beside = (result.sent - vectors) / result.n_workers
-    return f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
+    return planes, f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
 
 
 COLUMNS = {
@@ -320,8 +323,9 @@ COLUMNS = {
             "steps",
             "objective",
             "ms per step",
+            "planes per step",
             "kB per step",
-            "of 2 x 8 d each",
+            "of 2 x 8 d per plane, each",
             "bytes beside, each",
             "rounds per step",
         ),

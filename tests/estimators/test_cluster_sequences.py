@@ -79,6 +79,22 @@ def test_templates_find_the_features_of_all_partitions(words):
     assert [part.tolist() for part in there.predict(X).compute()] == [part.tolist() for part in here.predict(words[0])]
 
 
+def test_files_of_sentences_are_read_by_workers(words, tmp_path):
+    for k in range(2):
+        pairs = list(zip(*words, strict=True))[6 * k : 6 * k + 6]
+        texts = ["".join(f"{word} {tag}\n" for word, tag in zip(x, y, strict=True)) for x, y in pairs]
+        (tmp_path / f"part-{k}.txt").write_text("\n".join(texts))
+    pattern, features = str(tmp_path / "part-*"), TemplateFeatures(["word[0]"], columns=("word",))
+    there, here = (SequenceLabeler("crf", lam=0.05, features=features) for _ in range(2))
+    assert_same(there.fit(pattern), here.fit(*words))
+    assert there.score(pattern) == pytest.approx(here.score(*words), abs=1e-12)
+    with pytest.raises(DataError, match="holds words, which need `features`"):
+        SequenceLabeler("crf").fit(pattern)
+    (tmp_path / "part-2.svm").write_text("1 qid:1 1:1\n")
+    with pytest.raises(DataError, match=r"all files must be of one kind; .*part-2\.svm is of SVMlight files"):
+        there.fit(pattern)
+
+
 def test_sequences_that_cannot_be_divided_are_refused_by_name(numbers):
     X, y = bags(numbers)
     with pytest.raises(DataError, match=r"partition \d on worker .*one label per token"):

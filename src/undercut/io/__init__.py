@@ -5,7 +5,7 @@ from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
 from undercut.io.several import load_several
-from undercut.io.speech import ConnectedData, SpeechData, joined, load_speech
+from undercut.io.speech import ConnectedData, SpeechData, joined, load_connected, load_speech
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.io.tables import TableColumns, TableData, load_table
 from undercut.io.text_blocks import ByteRange, byte_ranges
@@ -27,6 +27,7 @@ __all__ = [
     "iter_svmlight",
     "joined",
     "load_conll",
+    "load_connected",
     "load_model",
     "load_ocr",
     "load_rna",

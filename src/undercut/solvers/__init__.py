@@ -10,6 +10,7 @@ from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.checkpoint import Checkpoint
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
@@ -53,6 +54,7 @@ __all__ = [
     "Newton",
     "NonconvexBundle",
     "PairDescent",
+    "PrimalDual",
     "ProgressiveHedging",
     "ProximalBundle",
     "Race",

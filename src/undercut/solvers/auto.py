@@ -51,6 +51,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -67,6 +68,7 @@ MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are 
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
+FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
@@ -133,6 +135,18 @@ TABLE = (
         ),
         lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
         "a pass over the data makes a whole Newton step, and some thirty reach any accuracy",
+    ),
+    Row(
+        "kinked loss with L1, sparse X in main memory",
+        lambda risk, reg: reg.strong_convexity == 0.0 and _accepts(PrimalDual(), risk, reg),
+        lambda risk: Relay(candidates=(PrimalDual(), LevelBundle())),
+        "a step is two products with a small part of X, and no factorization grows with the parameters in use",
+    ),
+    Row(
+        "kinked loss with elastic net, sparse X in main memory",
+        lambda risk, reg: _accepts(PrimalDual(), risk, reg),
+        lambda risk: Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS),
+        "few planes are needed where lambda is large, and it soon shows where it is not",
     ),
     Row(
         f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",

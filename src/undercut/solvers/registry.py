@@ -15,6 +15,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
@@ -66,6 +67,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     StochasticGradient,
     DualCoordinate,
     WorkingSet,
+    PrimalDual,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

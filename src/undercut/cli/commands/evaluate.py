@@ -22,10 +22,10 @@ from undercut.cli.tasks.partitions import predicted, scored
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.tasks.samples import OnDisk, read_fitting
 from undercut.cli.tasks.sequences import fitted_sequences, label_lines, sequence_rows
-from undercut.cli.tasks.speech import read_speech, speech_rows, word_lines
+from undercut.cli.tasks.speech import speech_lines, speech_rows
 from undercut.cli.tasks.structures import structure_lines, structure_rows
 from undercut.errors import DataError
-from undercut.estimators import HmmClassifier, RnaFolder, SequenceLabeler
+from undercut.estimators import HmmClassifier, HmmRecognizer, RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.maps.streamed import StreamedDesign
 
@@ -54,8 +54,8 @@ def write_predictions(
     if isinstance(fitted, RnaFolder):
         _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
         return
-    if isinstance(fitted, HmmClassifier):
-        _write([word_lines(fitted, read_speech(file, labelled=False), wanted)], output)
+    if isinstance(fitted, HmmClassifier | HmmRecognizer):
+        _write([speech_lines(fitted, file, wanted)], output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False, on_disk=on_disk).X
     _write(_lines(fitted, X, wanted, model), output)
@@ -163,8 +163,8 @@ def score_rows(
         return sequence_rows(fitted, data)
     if isinstance(fitted, RnaFolder):
         return rna_rows(fitted, read_rna(file, labelled=True))
-    if isinstance(fitted, HmmClassifier):
-        return speech_rows(fitted, read_speech(file, labelled=True))
+    if isinstance(fitted, HmmClassifier | HmmRecognizer):
+        return speech_rows(fitted, file)
     data = _rows(fitted, file, folds, strict=strict, labelled=True, on_disk=on_disk)
     if isinstance(fitted, Pipeline):
         fitted, data = fitted[-1], data._replace(X=fitted[:-1].transform(data.X))
@@ -172,7 +172,8 @@ def score_rows(
 
 
 def _check_on_disk(fitted: Any, on_disk: OnDisk | None) -> None:
-    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder | HmmClassifier | Pipeline):
+    in_memory = SequenceLabeler | RnaFolder | HmmClassifier | HmmRecognizer | Pipeline
+    if on_disk is not None and isinstance(fitted, in_memory):
         raise named("memory").refusal(f"is for {ROWS}, and not for a {type(fitted).__name__}", on_disk.memory)
 
 

@@ -169,9 +169,9 @@ def _fit_rna(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
 def _fit_speech(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the recordings of an archive."""
     if "valid" in given:
-        raise named("valid").refusal("is not for --task hmm", given["valid"])
+        raise named("valid").refusal(f"is not for --task {given['task']}", given["valid"])
     model = _estimator(name, given)
-    data = read_speech(file, labelled=True)
+    data = read_speech(file, connected=given["task"] == "connected", labelled=True)
     given.check_file("speech archives")
     weight = read_weights(given["weights"], data.lengths.size)
     if "C" in given:
@@ -186,6 +186,7 @@ READERS: dict[str | None, Reader] = {  # by task
     "sequence": _fit_sequences,
     "rna": _fit_rna,
     "hmm": _fit_speech,
+    "connected": _fit_speech,
 }
 READERS_THERE: dict[str | None, Reader] = {
     None: _fit_on_workers,

@@ -19,7 +19,9 @@ from undercut.cli.options.readers import (
     number_or_word,
     numbers,
     numbers_or_words,
+    pretraining,
     sizes,
+    weights,
 )
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
@@ -30,7 +32,7 @@ ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
 FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
-SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm",)}
+SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm", "connected")}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 
 ALONE = (
@@ -43,8 +45,8 @@ ALONE = (
 )  # options that need the rows in this process
 
 OPTIONS = [
-    Option("task", DATA, "Label the tokens of sequences, fold RNA, or classify spoken words",
-           choices=("sequence", "rna", "hmm")),
+    Option("task", DATA, "Label the tokens of sequences, fold RNA, classify spoken words, or recognize several words "
+           "in each recording", choices=("sequence", "rna", "hmm", "connected")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
     Option("memory", DATA, "Leave the rows on disk and use at most this much memory, such as 2GB; the file is "
@@ -98,7 +100,7 @@ OPTIONS = [
            excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
-           usual="1e-4, 1e-2 for ranking, --unlabelled and --task hmm, 0.1 for RNA, 1 with --nu", sets="lam",
+           usual="1e-4, 1e-2 for ranking, --unlabelled and spoken words, 0.1 for RNA, 1 with --nu", sets="lam",
            online=True, remedy="use --C, which is 1 / (samples * lambda)"),
     Option("C", PENALTY, "In place of lambda, 1 / (samples * lambda): the weight of the summed loss", type=float,
            flags=("--C",), usual="1 with --kernel", excludes=("lam",), online=True),
@@ -114,7 +116,7 @@ OPTIONS = [
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
-    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of --task hmm are, such as cuda",
+    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of spoken words are, such as cuda",
            sets="device", needs={"kernel": (), "hidden": (), **SPEECH}),
 
     Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
@@ -138,8 +140,9 @@ OPTIONS = [
            sets="hidden", reads=sizes, needs=SEQUENCE),
     Option("activation", SEQUENCES, "Of hidden units: sigmoid or relu", usual="sigmoid", sets="activation",
            needs={"hidden": ()}),
-    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]",
-           usual="random layers", sets="pretrain", needs={"hidden": ()}),
+    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]; "
+           "rbm:60 for 60 passes over the data, not 20", usual="random layers", sets="pretrain", reads=pretraining,
+           needs={"hidden": ()}),
     Option("seed", SEQUENCES, "Of the start of a network", type=int, sets="random_state", needs={"hidden": ()}),
 
     Option("states", SEQUENCES, "Words: states of each hidden Markov model", type=int, usual="5", sets="n_states",
@@ -147,6 +150,10 @@ OPTIONS = [
     Option("mixtures", SEQUENCES, "Words: Gaussians of each state", type=int, usual="2", sets="n_mixtures",
            needs=SPEECH),
     Option("covariance", SEQUENCES, "Words: diag or full", usual="diag", sets="covariance", needs=SPEECH),
+    Option("theta", SEQUENCES, "Words: weights in the penalty, of slopes, squares and moves, such as 1,4,1",
+           usual="1,1,1", sets="theta", reads=weights, needs=SPEECH),
+    Option("margin", SEQUENCES, "Words: how much higher the score of the true one shall be, per frame", type=float,
+           usual="1", sets="margin", needs=SPEECH),
     Option("normalize", SEQUENCES, "Words: utterance, to give each one features of mean 0 and variance 1",
            sets="normalize", needs=SPEECH),
 
