@@ -205,7 +205,7 @@ TABLE = (
     Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: _sorts(risk),
-        lambda risk: LevelBundle(),
+        lambda risk: LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
