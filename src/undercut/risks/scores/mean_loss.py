@@ -180,6 +180,10 @@ class FreeSmooth(SmoothMean):
         self._fixed = FixedSmooth(loss, y, weight)
         self._hint = 0.0
 
+    def search_from(self, b: float) -> None:
+        """Start the next search for the best b here."""
+        self._hint = b
+
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
         at = self._by_newton(scores) or self._by_search(scores)

@@ -16,9 +16,6 @@ the number of samples.
 Any slopes u between 0 and the caps make a plane below the risk, so every step proves a bound.  At the current x the
 plane lies ``sum u max(0, -z) + v max(0, z)`` below the risk, a sum without cancellation.  Smooth losses are bounded by
 their conjugates.  The best point is exactly zero where the slopes say so, and within its bounds.
-
-The first step gives a small program without smooth losses to a library (``whole_program``), and proves a bound with the
-slopes that this finds, like with any others.
 """
 
 from __future__ import annotations
@@ -47,7 +44,6 @@ from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
 from undercut.solvers.newton.mehrotra import Inside, Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
-from undercut.solvers.newton.whole_program import is_small, solved
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -116,9 +112,6 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         last = state.progress
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
 
-        # 0. A library solves a small program as a whole; where it leaves a gap, our own steps begin at w0.
-        if last.step == 0 and is_small(state.program):
-            return _kept(risk, reg, replace(state, progress=progress), solved(state.program))
         if not state.residual.size:
             state = _started(risk, reg, state)
 

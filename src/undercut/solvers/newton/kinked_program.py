@@ -30,7 +30,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
 from undercut.solvers.coordinate.conjugates import conjugate_of
-from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms
+from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray
 
@@ -69,7 +69,7 @@ class KinkedProgram:
         design = risk.design
         assert isinstance(design, WeightedGramDesign)
         self.terms = PenaltyTerms.of(reg, risk.n_params)
-        self.data = _data(risk, start)
+        self.data = loss_kinks(risk, start)
         signs = self.terms.signs if self.terms is not None else ()
         self.kinks = _stacked(self.data, self.terms.kinks()) if self.terms is not None and signs else self.data
         self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
@@ -210,8 +210,7 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
         if is_smooth:
             raise CapabilityError(f"{solver} needs a kink in the loss or in the penalty: use Newton as the solver")
         return
-    terms = PenaltyTerms.of(reg, risk.n_params)
-    if terms is None or not terms.has_interior:
+    if not has_terms(reg):
         raise CapabilityError(
             f"{solver} needs a penalty that is quadratic or a sum of absolute values, squares and bounds, and "
             f"{type(reg).__name__} is neither: use L2, L1, ElasticNet or Boxed, or LevelBundle as the solver"
@@ -219,23 +218,22 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
 
 
 def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
-    is_curved = isinstance(risk.loss, SmoothLoss) and not _is_rounded(risk.loss)
+    is_curved = isinstance(risk.loss, SmoothLoss) and not is_rounded(risk.loss)
     return FixedSmooth(risk.loss, risk.y, risk.weight) if is_curved else None
 
 
-def _is_rounded(loss: Loss) -> bool:
+def is_rounded(loss: Loss) -> bool:
     """Whether a smooth loss is made of lines and parabolas."""
     return type(loss) in (SquaredHinge, HuberHinge, Huber, Squared)
 
 
-def _data(risk: LinearRisk, start: float) -> Kinks:
+def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
     """The kinks of the losses; none of them where the loss is smooth."""
     loss, weight = risk.loss, risk.weight
-    if _is_rounded(loss):
+    if is_rounded(loss):
         return _rounded(risk, start)
-    empty = np.zeros((1, weight.size))
     if not isinstance(loss, PiecewiseLinearLoss):
-        return Kinks(np.zeros_like(weight), empty, empty, empty)
+        return no_kinks(weight.size)
     pieces = loss.pieces(risk.y)
     caps = pieces.jumps[:, None] * weight
     caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0

@@ -1,0 +1,172 @@
+"""All of a small problem by one compiled call: an interior point method from the data to the optimum.
+
+A step of a solver takes most of a millisecond in Python however small the problem is; the compiled path takes less for
+all of its steps (``_jit/central_path.py``).  The slopes of the losses at its end prove the bound, as any slopes do:
+
+    R(w)  >=  <X'g, w> - sum_i weight_i l*(y_i, g_i / weight_i)          (sum g = 0 with a free intercept)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit.pointwise import NO_LOSS
+from undercut._jit.small_program import optimum
+from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.errors import CapabilityError, NonfiniteError
+from undercut.losses import Exponential, Logistic, Poisson, Squared
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.regularizers import Entropy
+from undercut.risks import LinearRisk
+from undercut.risks.scores.mean_loss import FreeSmooth
+from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
+from undercut.solvers.newton.kinked_program import is_rounded, loss_kinks
+from undercut.solvers.newton.penalty_terms import PenaltyTerms, has_terms, no_kinks
+from undercut.solvers.newton.rows import as_array
+from undercut.solvers.newton.slopes_bound import slopes_bound
+from undercut.trace import Progress, Status
+from undercut.types import FloatArray
+
+MOST_WORK = 20_000_000  # products of entries of X in a step
+ACCURACY = 1e-9  # relative gap that is aimed at
+ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
+MAX_STEPS = 100
+CURVED = (Logistic, Exponential, Poisson, Squared)
+
+
+@dataclass(frozen=True)
+class SmallState:
+    solution: FloatArray
+    progress: Progress
+    intercept: float  # at the start
+    is_over: bool = False
+
+
+class _Found(NamedTuple):
+    """Points, those with more parameters at zero or a bound first, and a bound with the size of its terms."""
+
+    points: FloatArray
+    lower_bound: float
+    size: float
+
+
+@final
+@dataclass(frozen=True)
+class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
+    """Problems of some hundred samples and parameters in one step.
+
+    >>> from undercut import L1, Hinge, minimize
+    >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
+    >>> result = minimize(risk, L1(0.1), SmallProgram())
+    >>> result.w.round(2), round(result.objective, 2), result.n_steps
+    (array([ 1., -1.]), 0.2, 1)
+    """
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        if not isinstance(risk, LinearRisk) or not _has_form(risk):
+            raise CapabilityError(
+                f"SmallProgram needs a LinearRisk with a piecewise-linear loss or a smooth one of this library, and this "
+                f"{type(risk).__name__} is not one: use InteriorPoint or LineSearchBundle"
+            )
+        if not isinstance(risk.design, DenseDesign | SparseDesign):
+            raise CapabilityError(
+                f"SmallProgram needs X as an array or a sparse matrix; got {type(risk.design).__name__}: "
+                "use LineSearchBundle"
+            )
+        n, d = risk.design.shape
+        if n * d * min(n, d) > MOST_WORK:
+            raise CapabilityError(f"SmallProgram is for small problems; got {n} x {d}: use InteriorPoint")
+        if not (has_terms(reg) or isinstance(reg, Entropy)):
+            raise CapabilityError(
+                f"SmallProgram needs a penalty that is a sum of absolute values, squares and bounds, or an entropy, and "
+                f"{type(reg).__name__} is neither: use LevelBundle as the solver"
+            )
+
+    @override
+    def init(self, risk: LinearRisk, reg: Regularizer, w0: FloatArray) -> SmallState:
+        at = risk.phi.evaluate(risk.scores(w0))
+        objective = reg.value(w0) + at.value
+        if not math.isfinite(objective):
+            raise NonfiniteError(f"the value of the risk is {objective}")
+        return SmallState(w0, Progress(0, objective, min(least(risk, reg), objective), n_evaluations=1), at.intercept)
+
+    @override
+    def step(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
+        last = state.progress
+        if last.step > 0:  # rounding does not allow more
+            return replace(state, progress=replace(last, step=last.step + 1), is_over=True)
+
+        # 1. The optimum, and what the slopes there prove.
+        found = _solved(risk, reg, state)
+
+        # 2. The sparsest point that is as good as the bound says, else the best.
+        objective, solution = last.objective, state.solution
+        for w in found.points:
+            value = reg.value(w) + risk.value(w)
+            if value < objective:
+                objective, solution = value, w
+            if value - found.lower_bound <= ENOUGH * abs(value):
+                break
+        lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
+        progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
+        return SmallState(solution, progress, state.intercept)
+
+    @override
+    def ended(self, state: SmallState) -> Status | None:
+        return Status.STALLED if state.is_over else None
+
+
+def _has_form(risk: LinearRisk) -> bool:
+    return isinstance(risk.loss, PiecewiseLinearLoss) or type(risk.loss) in CURVED or is_rounded(risk.loss)
+
+
+def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState) -> _Found:
+    """The end of the path from the first point."""
+    w0, is_curved = state.solution, type(risk.loss) in CURVED
+    number = risk.loss.compiled_slope.number if is_curved and risk.loss.compiled_slope else NO_LOSS
+    data = no_kinks(risk.n_samples) if is_curved else loss_kinks(risk, state.progress.objective)
+    W, intercept, g, height, size = optimum(
+        _plain(as_array(risk.design)), risk.fit_intercept, tuple(data), _terms(reg, w0.size),
+        (number, _plain(risk.y), _plain(risk.weight)), np.append(w0, state.intercept) if risk.fit_intercept else w0.copy(),
+        state.progress.gap, ACCURACY, MAX_STEPS,
+    )  # fmt: skip
+    if not np.isfinite(W).all():
+        return _Found(W[:0], -np.inf, 0.0)
+    if isinstance(risk.phi, FreeSmooth):
+        risk.phi.search_from(intercept)
+    if isinstance(risk.loss, PiecewiseLinearLoss):
+        return _Found(W, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
+    return _Found(W, *slopes_bound(risk, reg, W[-1], g))
+
+
+def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
+    """What a plane and the risk's own lower bound prove, less what rounding may have added."""
+    if isinstance(reg, QuadraticRegularizer):
+        return plane_bound(reg, a, height, size)
+    share = reg.shrinkage(-a, ROUNDING * float(np.abs(a).sum()))
+    mixed = share * height + ((1.0 - share) * floor if share < 1.0 else 0.0)
+    penalty = reg.conjugate(-share * a)
+    return mixed - penalty - ROUNDING * (size + abs(penalty))
+
+
+def _terms(reg: Regularizer, n_params: int) -> tuple[FloatArray | float, ...]:
+    """l1, l2, center, lower and upper of all parameters, the factor of an entropy and its log prior."""
+    zero = np.zeros(n_params)
+    if isinstance(reg, Entropy):
+        log_prior = zero - np.log(n_params) if reg.prior is None else np.log(reg.prior)
+        return zero, zero, zero, zero, np.full(n_params, np.inf), reg.lam, log_prior
+    terms = PenaltyTerms.of(reg, n_params)
+    assert terms is not None
+    return *terms, 0.0, zero
+
+
+def _plain(array: Any) -> FloatArray:
+    """The array, copied unless it is contiguous and writable: compiled code is made for such arrays only."""
+    return array if array.flags.carray else np.array(array, order="C")
