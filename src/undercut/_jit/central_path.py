@@ -8,11 +8,11 @@ takes some ten microseconds here, and a hundred times that from Python.
 
 q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive.
 
-    rows     X, whether the intercept is free, and how many of I, -I the matrix A ends with
-    kinks    left (N,), then places, caps and lengths of rounding (K, N), then the shares of the kinks in the gap (K, N)
-    penalty  l1, l2, center, width between the bounds: (d,); entropy, log prior (d,)
-    loss     its number, targets and weights (n,)
-    inside   slacks t, r and slopes u, v: (K, N)
+    X        (n, d); A has the rows of X, with a constant column if the intercept is free, then those of I and of -I
+    left     (N,); kinks (4, K, N): places, caps, lengths of rounding, and shares in the gap
+    penalty  (5, d): l1, l2, center, width between the bounds, log prior
+    targets  (2, n): targets and weights of a smooth loss, whose number is ``NO_LOSS`` if there is none
+    inside   (4, K, N): slacks t, r and slopes u, v
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from undercut._jit import barrier
 from undercut._jit.compile import njit
-from undercut._jit.equations import assemble, backward, border, factor, forward, newton_move
+from undercut._jit.equations import assemble, backward, factor, forward, newton_move
 from undercut._jit.pointwise import NO_LOSS, curve
 
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
@@ -43,197 +43,211 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**OPTIONS)
-def follow(rows, kinks, penalty, loss, x, total, is_dual, accuracy, max_steps):
-    """(x, u, v, is_solved): the best iterate of the path from x, which is overwritten; its gap is about ``total``."""
-    n, size, shape = rows[0].shape[0], kinks[0].size, kinks[2].shape
-    scores, slopes, curved = np.empty(size), np.zeros(n), np.zeros(n)
-    inside = (np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape))
-    other = (np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape))
-    residual = np.empty(x.size)
-    shares = kinks[4].sum()
-    forward(rows[0], rows[1], rows[2], x, scores)
-    barrier.center(scores, kinks[1], kinks[2], kinks[3], 0.5 * total / max(shares, TINY), kinks[4], *inside)
-    total = total if shares > 0.0 else 0.0
-    best = (x.copy(), inside[2].copy(), inside[3].copy())
-    damping, idle, least = 0.0, 0, math.inf
+def follow(
+    X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, gap, is_dual, accuracy, max_steps
+):  # fmt: skip
+    """(x, inside, is_solved): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
+    (n, d), size, shape, is_simplex = X.shape, left.size, kinks.shape[1:], entropy > 0.0
+    scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
+    D, bend, pull, ds, stiff = np.empty(shape), np.empty(size), np.empty(size), np.empty(size), np.empty(d)
+    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
+    shares = 0.0
+    for k in range(shape[0]):
+        for i in range(size):
+            shares += kinks[3, k, i]
+    forward(X, has_intercept, signs, x, scores)
+    barrier.center(scores, kinks, 0.5 * gap / max(shares, TINY), inside)
+    total = gap if shares > 0.0 else 0.0
+    best_x, best = x.copy(), inside.copy()
+    damping, idle, least, is_solved = 0.0, 0, math.inf, False
     for step in range(max_steps + 1):
+        # 1. Where we are.
         smooth, whole, missing = _gradient(
-            rows, kinks, penalty, loss, x, inside[2], inside[3], scores, slopes, curved, residual
+            X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, inside, scores, slopes, curved,
+            residual,
         )  # fmt: skip
         gap = total + missing
         idle = 0 if gap < 0.9 * least else idle + 1
         if gap < least:
             least = gap
-            best[0][:] = x
-            best[1][:] = inside[2]
-            best[2][:] = inside[3]
+            _copy(x, inside, best_x, best)
         is_solved = least <= accuracy * abs(whole)
-        if is_solved or idle > PATIENCE or step == max_steps or not math.isfinite(gap):
+        if is_solved or idle > PATIENCE or step == max_steps or not gap < math.inf:
             break
+
+        # 2. A direction, with as much damping as smooth losses need.
         damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
         while True:
-            full, dx, change = _direction(
-                rows, kinks, penalty, x, total, scores, inside, slopes, curved, residual, damping, loss[0], is_dual
-            )  # fmt: skip
-            reach = _trusted(rows, penalty, loss, x, total, scores, slopes, curved, residual, smooth, dx, full)
-            if reach > TRUSTED * full or damping > MOST_DAMPING or loss[0] == NO_LOSS:
+            barrier.predict(scores, kinks, inside, D, bend, pull)
+            for i in range(n):
+                bend[i] += curved[i] + damping * abs(slopes[i])
+            for j in range(d):
+                stiff[j] = penalty[1, j] + (entropy / x[j] if is_simplex else 0.0)
+                for k in range(signs):
+                    stiff[j] += bend[n + k * d + j]
+            dual = is_dual and damping == 0.0
+            L, is_rough = factor(assemble(X, has_intercept, bend, stiff, dual))
+            newton_move(X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds)
+            full = 1.0
+            if shares > 0.0:
+                is_smooth = number != NO_LOSS or is_simplex
+                full = _corrected(
+                    X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+                    scores, kinks, inside, D, total, shares, is_smooth, change,
+                )  # fmt: skip
+            reach = full
+            if number != NO_LOSS or is_simplex:
+                forward(X, has_intercept, signs, dx, ds)  # not those of the equations: rounding may differ
+                reach = _trusted(
+                    penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
+                )  # fmt: skip
+            if reach > TRUSTED * full or damping > MOST_DAMPING or number == NO_LOSS:
                 break
             damping = max(10.0 * damping, FIRST_DAMPING)
+
+        # 3. The move.
         if shares > 0.0:
-            total = barrier.advance(kinks[2], *inside, *change, reach, *other)
+            total = barrier.advance(kinks, inside, change, reach, other)
             inside, other = other, inside
         for j in range(x.size):
             x[j] += reach * dx[j]
-        forward(rows[0], rows[1], rows[2], x, scores)
-    return best[0], best[1], best[2], is_solved
+        forward(X, has_intercept, signs, x, scores)
+    return best_x, best, is_solved
 
 
 @njit(**OPTIONS)
-def _gradient(rows, kinks, penalty, loss, x, u, v, scores, slopes, curved, residual):
+def _copy(x, inside, to_x, to):
+    for j in range(x.size):
+        to_x[j] = x[j]
+    for part in range(4):
+        for k in range(inside.shape[1]):
+            for i in range(inside.shape[2]):
+                to[part, k, i] = inside[part, k, i]
+
+
+@njit(**OPTIONS)
+def _gradient(
+    X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, inside, scores, slopes, curved, residual
+):  # fmt: skip
     """Fill the slopes of the smooth losses, their second derivatives, and the gradient of everything.
 
     Returns the value of the smooth functions, J, and by how much the slopes miss a bound because the gradient is not
     zero.
     """
-    left, places, caps, soft = kinks[:4]
-    _, l2, center, _, entropy, log_prior = penalty
-    n, d = rows[0].shape
-    smooth = curve(loss[0], loss[1], loss[2], scores, slopes, curved) if loss[0] != NO_LOSS else 0.0
+    n, d = X.shape
+    smooth = curve(number, targets, scores, slopes, curved) if number != NO_LOSS else 0.0
     g, rise, whole = np.empty(scores.size), 0.0, 0.0
     for i in range(scores.size):
-        g[i] = left[i]
-        whole += left[i] * (scores[i] - places[0, i]) + (0.5 * soft[0, i] * left[i] ** 2 if i < n else 0.0)
-        for k in range(caps.shape[0]):  # from v = caps - u where v is the more accurate one
-            g[i] += caps[k, i] if u[k, i] > v[k, i] else 0.0
-            z, cap, length = scores[i] - places[k, i], caps[k, i], soft[k, i]
-            if z > 0.0 and cap < WALL:
-                whole += cap * z - 0.5 * length * cap * cap if z > length * cap else 0.5 * z * z / length
-        for k in range(caps.shape[0]):
-            g[i] += -v[k, i] if u[k, i] > v[k, i] else u[k, i]
+        high, low = left[i], 0.0  # added last: it is small where kinks are far from their middle
+        whole += left[i] * (scores[i] - kinks[0, 0, i])
         if i < n:
-            g[i] += slopes[i]
-            rise += abs(g[i])
-    backward(rows[0], rows[1], rows[2], g, residual)
+            whole += 0.5 * kinks[2, 0, i] * left[i] ** 2
+            low = slopes[i]
+        for k in range(kinks.shape[1]):
+            z, cap, soft = scores[i] - kinks[0, k, i], kinks[1, k, i], kinks[2, k, i]
+            if inside[2, k, i] > inside[3, k, i]:
+                high += cap
+                low -= inside[3, k, i]
+            else:
+                low += inside[2, k, i]
+            if z > 0.0 and cap < WALL:
+                whole += cap * z - 0.5 * soft * cap * cap if z > soft * cap else 0.5 * z * z / soft
+        g[i] = high + low
+        rise += abs(g[i]) if i < n else 0.0
+    backward(X, has_intercept, signs, g, residual)
+    shift = 0.0
     for j in range(d):
-        residual[j] += l2[j] * (x[j] - center[j])
-        whole += 0.5 * l2[j] * (x[j] - center[j]) ** 2
+        off = x[j] - penalty[2, j]
+        residual[j] += penalty[1, j] * off
+        whole += 0.5 * penalty[1, j] * off * off
         if entropy > 0.0:
-            apart = math.log(x[j]) - log_prior[j]
+            apart = math.log(x[j]) - penalty[4, j]
             smooth += entropy * x[j] * apart
             residual[j] += entropy * (apart + 1.0)
+            shift += x[j] * residual[j]
     whole += smooth
-    return smooth, whole, _missing(residual, x, penalty, abs(whole), rise)
-
-
-@njit(**OPTIONS)
-def _missing(residual, x, penalty, value, rise):
-    """By how much the slopes miss a bound because ``residual``, the gradient of everything, is not zero."""
-    l1, l2, _, width, entropy, _ = penalty
-    total, shift = 0.0, 0.0
-    for j in range(l2.size if entropy > 0.0 else 0):
-        shift += x[j] * residual[j]
-    for j in range(l2.size):
+    missing = abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
+    for j in range(d):
         off = abs(residual[j] - shift)
-        least = off * width[j] if width[j] < math.inf else math.inf
-        if l2[j] > 0.0:
-            least = min(least, 0.5 * off * off / l2[j])
-        if l1[j] > 0.0:
-            least = min(least, off * value / l1[j])
+        least = off * penalty[3, j] if penalty[3, j] < math.inf else math.inf
+        if penalty[1, j] > 0.0:
+            least = min(least, 0.5 * off * off / penalty[1, j])
+        if penalty[0, j] > 0.0:
+            least = min(least, off * abs(whole) / penalty[0, j])
         if entropy > 0.0:
             least = min(off * x[j], 0.5 * off * off * x[j] / entropy)
-        total += least
-    if residual.size > l2.size:
-        total += abs(residual[l2.size]) * value / max(rise, TINY)
-    return total
+        missing += least
+    return smooth, whole, missing
 
 
 @njit(**OPTIONS)
-def _direction(rows, kinks, penalty, x, total, scores, inside, slopes, curved, residual, damping, number, is_dual):
-    """(reach, dx, (dt, dr, du)): a predictor-corrector step, and how far it may go (at most 1)."""
-    X, has_intercept, signs = rows
-    (n, d), entropy, shape = X.shape, penalty[4], kinks[2].shape
-    where = (scores, kinks[1], kinks[2], kinks[3], inside[0], inside[1], inside[2], inside[3])
-    D, bend, pull, ds = np.empty(shape), np.empty(scores.size), np.empty(scores.size), np.empty(scores.size)
-    barrier.predict(*where, D, bend, pull)
-    stiff = penalty[1].copy()
-    for i in range(n):
-        bend[i] += curved[i] + damping * abs(slopes[i])
-    for j in range(d):
-        stiff[j] += entropy / x[j] if entropy > 0.0 else 0.0
-        for k in range(signs):
-            stiff[j] += bend[n + k * d + j]
-    dual = is_dual and damping == 0.0
-    M = assemble(X, has_intercept, bend, stiff, dual)
-    scale = np.empty(M.shape[0])
-    L, is_rough = factor(M, scale)
-    system = (X, has_intercept, bend, stiff, dual, L, scale, is_rough)
-    column = border(system, entropy > 0.0)
-    dx = np.empty(x.size)
-    newton_move(system, column, signs, residual, pull, dx, ds)
-    shares = kinks[4].sum()
-    if shares == 0.0:
-        return 1.0, dx, (D, D, D)
-    inverse, bent = barrier.reach(*where, D, ds)
+def _corrected(
+    X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+    scores, kinks, inside, D, total, shares, is_smooth, change,
+):  # fmt: skip
+    """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
+    first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
+    aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
+    inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
     kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
-    if number != NO_LOSS or entropy > 0.0:  # no faster than smooth functions approach their optimum
-        mu = max(mu, 0.5 * min(total, BEHIND * abs(residual @ dx)) / shares)
-    return _corrected(where, D, system, column, signs, residual, ds, mu, kinks[4], 1.0 / inverse**2)
-
-
-@njit(**OPTIONS)
-def _corrected(where, D, system, column, signs, residual, first, mu, share, little):
-    """The corrector, with further corrections where its step is short."""
-    shape = D.shape
-    pull, ds, dx, to_dx = np.empty(first.size), np.empty(first.size), np.empty(residual.size), np.empty(residual.size)
-    p, q, to_p, to_q = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
-    change = (np.empty(shape), np.empty(shape), np.empty(shape))
-    to_change = (np.empty(shape), np.empty(shape), np.empty(shape))
+    if is_smooth:  # no faster than smooth functions approach their optimum
+        mu = max(mu, 0.5 * min(total, BEHIND * abs(_inner(residual, dx))) / shares)
     reach = 0.0
     for trial in range(2 + MAX_CORRECTIONS):
         if trial == 1 and reach >= SHORT:
             continue
         if trial < 2:  # the second-order terms of a step that is much too long mislead
-            allowed = 1.0 if trial == 0 else little
-            barrier.correct(*where, D, first, mu, share, allowed, to_p, to_q, pull)
+            allowed = 1.0 if trial == 0 else 1.0 / inverse**2
+            barrier.correct(scores, kinks, inside, D, first, mu, allowed, to_aim, pull)
         else:
             ahead = min(1.0, reach + FURTHER)
-            barrier.recenter(*where, D, p, q, *change, ahead, mu, BEYOND, share, to_p, to_q, pull)
-        newton_move(system, column, signs, residual, pull, to_dx, ds)
-        inverse = barrier.solve(*where, D, to_p, to_q, ds, *to_change)
-        longer = min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY))
+            barrier.recenter(scores, kinks, inside, D, aim, change, ahead, mu, BEYOND, to_aim, pull)
+        newton_move(X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, to_dx, ds)
+        longest = barrier.solve(scores, kinks, inside, D, to_aim, ds, to_change)
+        longer = min(1.0, SHORT_OF_BOUNDARY / max(longest, SHORT_OF_BOUNDARY))
         gain = longer - reach
         if trial == 0 or gain > 0.0:
             reach = longer
-            p, to_p, q, to_q, dx, to_dx = to_p, p, to_q, q, to_dx, dx
-            change, to_change = to_change, change
+            aim, to_aim = to_aim, aim
+            for j in range(dx.size):
+                dx[j] = to_dx[j]
+            for k in range(D.shape[0]):
+                for i in range(D.shape[1]):
+                    for part in range(3):
+                        change[part, k, i] = to_change[part, k, i]
         if reach > LONG or (trial >= 2 and gain < LEAST_GAIN * FURTHER):
             break
-    return reach, dx, change
+    return reach
 
 
 @njit(**OPTIONS)
-def _trusted(rows, penalty, loss, x, total, scores, slopes, curved, residual, smooth, dx, reach):
+def _inner(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(**OPTIONS)
+def _trusted(penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, reach):
     """How far a step may go: no further than smooth functions agree with their model, up to a share of the gain."""
-    entropy, log_prior, (n, d) = penalty[4], penalty[5], rows[0].shape
-    if loss[0] == NO_LOSS and entropy == 0.0:
-        return reach
-    ds, there, unused, more = np.empty(scores.size), np.empty(n), np.empty(n), np.empty(n)
-    forward(rows[0], rows[1], rows[2], dx, ds)  # not those of the equations: rounding may differ
-    slope, square, expected = 0.0, 0.0, abs(residual @ dx)
+    n, d = slopes.size, penalty.shape[1] if entropy > 0.0 else 0
+    there, unused, more = np.empty(n), np.empty(n), np.empty(n)
+    slope, square, expected = 0.0, 0.0, abs(_inner(residual, dx))
     for i in range(n):
         slope += slopes[i] * ds[i]
         square += curved[i] * ds[i] * ds[i]
-    for j in range(d if entropy > 0.0 else 0):
-        slope += entropy * (math.log(x[j]) - log_prior[j] + 1.0) * dx[j]
+    for j in range(d):
+        slope += entropy * (math.log(x[j]) - penalty[4, j] + 1.0) * dx[j]
         square += entropy * dx[j] * dx[j] / x[j]
     while reach > LEAST:
         for i in range(n):
             there[i] = scores[i] + reach * ds[i]
-        value = curve(loss[0], loss[1], loss[2], there, unused, more) if loss[0] != NO_LOSS else 0.0
-        for j in range(d if entropy > 0.0 else 0):
+        value = curve(number, targets, there, unused, more) if number != NO_LOSS else 0.0
+        for j in range(d):
             to = x[j] + reach * dx[j]
-            value += entropy * to * (math.log(max(to, TINY)) - log_prior[j])
+            value += entropy * to * (math.log(max(to, TINY)) - penalty[4, j])
         error = abs(value - smooth - reach * slope - 0.5 * reach**2 * square)
         if error <= TRUST * (total + reach * expected) + NOISE * abs(smooth):
             break

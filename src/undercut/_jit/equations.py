@@ -5,8 +5,6 @@
 A has the rows of X, with a constant column if the intercept is free, then those of I and of -I (``signs`` of them).
 The equations are solved in this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says
 which.  The parameters may have to keep their sum (``is_simplex``).
-
-    system   X, has_intercept, bend, stiff, is_dual, and the factor: L, scale, is_rough
 """
 
 from __future__ import annotations
@@ -43,7 +41,8 @@ def forward(X, has_intercept, signs, x, scores):
 def backward(X, has_intercept, signs, g, x):
     """``A' g`` into ``x``."""
     n, d = X.shape
-    x[:] = 0.0
+    for j in range(x.size):
+        x[j] = 0.0
     for i in range(n):
         for j in range(d):
             x[j] += g[i] * X[i, j]
@@ -56,48 +55,52 @@ def backward(X, has_intercept, signs, g, x):
 
 @njit(**OPTIONS)
 def assemble(X, has_intercept, bend, stiff, is_dual):
-    """The matrix of the equations; ``stiff`` holds all curvature of the parameters, bend that of the samples."""
+    """The lower half of the matrix of the equations.
+
+    ``stiff`` holds all curvature of the parameters, bend that of the samples.
+    """
     n, d = X.shape
-    scaled = np.empty_like(X)
-    if is_dual:
-        for i in range(n):
-            for j in range(d):
-                scaled[i, j] = X[i, j] / math.sqrt(stiff[j])
-        M = np.dot(scaled, scaled.T)
-        for i in range(n):
-            M[i, i] += 1.0 / max(bend[i], FLAT)
-        return M
-    size = d + 1 if has_intercept else d
-    M = np.zeros((size, size))
+    size, length = (n, d) if is_dual else (d + 1 if has_intercept else d, n)
+    R = np.empty((size, length))
     for i in range(n):
         root = math.sqrt(bend[i])
         for j in range(d):
-            scaled[i, j] = X[i, j] * root
-            if has_intercept:
-                M[d, j] += bend[i] * X[i, j]
-        if has_intercept:
-            M[d, d] += bend[i]
-    M[:d, :d] = np.dot(scaled.T, scaled)
-    for j in range(d):
-        M[j, j] += stiff[j]
-        if has_intercept:
-            M[j, d] = M[d, j]
+            if is_dual:
+                R[i, j] = X[i, j] / math.sqrt(stiff[j])
+            else:
+                R[j, i] = X[i, j] * root
+        if has_intercept and not is_dual:
+            R[d, i] = root
+    M = np.empty((size, size))
+    for i in range(0, size, 2):  # four products at a time: a number that is read serves twice
+        last = min(i + 1, size - 1)
+        for j in range(0, i + 1, 2):
+            right = min(j + 1, size - 1)
+            one, two, three, four = 0.0, 0.0, 0.0, 0.0
+            for k in range(length):
+                one += R[i, k] * R[j, k]
+                two += R[i, k] * R[right, k]
+                three += R[last, k] * R[j, k]
+                four += R[last, k] * R[right, k]
+            M[i, j], M[i, right], M[last, j], M[last, right] = one, two, three, four
+    for i in range(n if is_dual else d):
+        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
     return M
 
 
 @njit(**OPTIONS)
-def factor(M, scale):
+def factor(M):
     """(L, is_rough): the Cholesky factor of M scaled to a unit diagonal, with the smallest ridge that lets it through.
 
-    M is overwritten.  ``is_rough`` : the factor is too inaccurate to solve the equations by itself.
+    M is overwritten.  The last row of L is the scale.  ``is_rough`` : the factor is too inaccurate to solve the
+    equations by itself.
     """
     size = M.shape[0]
+    L, ridge = np.empty((size + 1, size)), RIDGE
     for i in range(size):
-        scale[i] = 1.0 / math.sqrt(max(M[i, i], 1e-300))
-    for i in range(size):
-        for j in range(size):
-            M[i, j] *= scale[i] * scale[j]
-    L, ridge = np.empty_like(M), RIDGE
+        L[size, i] = 1.0 / math.sqrt(max(M[i, i], 1e-300))
+        for j in range(i + 1):
+            M[i, j] *= L[size, i] * L[size, j]
     while True:
         low, high = math.inf, 0.0
         for i in range(size):
@@ -109,10 +112,10 @@ def factor(M, scale):
                     L[i, j] = rest / L[j, j]
                 else:
                     low, high = min(low, rest), max(high, rest)
-                    L[i, i] = math.sqrt(rest) if rest > 0.0 else 1.0
+                    L[i, i] = math.sqrt(max(rest, 1e-300))
             if not low > 0.0:
                 break
-        if low > 0.0 or not ridge < 1e10:  # NaN ends it too
+        if low > 0.0 or not ridge < 1e10:  # the second one where M is not finite
             return L, low < ROUGH * high
         for i in range(size):
             M[i, i] += ridge
@@ -120,11 +123,11 @@ def factor(M, scale):
 
 
 @njit(**OPTIONS)
-def _applied(L, scale, b):
+def _applied(L, b, x):
+    """``M^-1 b`` into x, by the factor."""
     size = b.size
-    x = np.empty(size)
     for i in range(size):
-        rest = scale[i] * b[i]
+        rest = L[size, i] * b[i]
         for k in range(i):
             rest -= L[i, k] * x[k]
         x[i] = rest / L[i, i]
@@ -132,121 +135,117 @@ def _applied(L, scale, b):
         x[i] /= L[i, i]
         for k in range(i):
             x[k] -= x[i] * L[i, k]
-    for i in range(size):
-        x[i] *= scale[i]
-    return x
+        x[i] *= L[size, i]
 
 
 @njit(**OPTIONS)
-def _product(system, v):
+def _product(X, has_intercept, bend, stiff, is_dual, v, out):
     """The matrix of the equations times v, without the matrix: it is more accurate."""
-    X, has_intercept, bend, stiff, is_dual = system[:5]
     n, d = X.shape
-    out = np.empty_like(v)
+    inner = np.empty(d if is_dual else n)
     if is_dual:
-        inner = np.empty(d)
         backward(X, False, np.int64(0), v, inner)
         for j in range(d):
             inner[j] /= stiff[j]
         forward(X, False, np.int64(0), inner, out)
         for i in range(n):
             out[i] += v[i] / max(bend[i], FLAT)
-        return out
-    inner = np.empty(n)
-    forward(X, has_intercept, np.int64(0), v, inner)
-    for i in range(n):
-        inner[i] *= bend[i]
-    backward(X, has_intercept, np.int64(0), inner, out)
-    for j in range(d):
-        out[j] += stiff[j] * v[j]
-    return out
+    else:
+        forward(X, has_intercept, np.int64(0), v, inner)
+        for i in range(n):
+            inner[i] *= bend[i]
+        backward(X, has_intercept, np.int64(0), inner, out)
+        for j in range(d):
+            out[j] += stiff[j] * v[j]
 
 
 @njit(**OPTIONS)
-def _solved(system, b):
-    """The solution for a right-hand side b; where the factor is rough, by conjugate gradients."""
-    L, scale, is_rough = system[5:]
-    x = _applied(L, scale, b)
+def _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x):
+    """The solution for a right-hand side b into x; where the factor is rough, by conjugate gradients."""
+    size = b.size
+    _applied(L, b, x)
     if not is_rough:
-        return x
-    rest = b - _product(system, x)
-    direction = _applied(L, scale, rest)
-    left = rest @ direction
-    limit = ACCURATE**2 * abs(b @ x)
-    best, least = x.copy(), left
+        return
+    rest, direction, more, best = np.empty(size), np.empty(size), np.empty(size), x.copy()
+    limit, left = 0.0, 0.0
+    _product(X, has_intercept, bend, stiff, is_dual, x, rest)
+    for i in range(size):
+        rest[i] = b[i] - rest[i]
+        limit += ACCURATE**2 * b[i] * x[i]
+    _applied(L, rest, direction)
+    for i in range(size):
+        left += rest[i] * direction[i]
+    least = left
     for _ in range(MAX_ROUNDS):
-        bent = _product(system, direction)
-        along = direction @ bent
+        along = 0.0
+        _product(X, has_intercept, bend, stiff, is_dual, direction, more)
+        for i in range(size):
+            along += direction[i] * more[i]
         if not (left > limit and along > 0.0):
             break
-        for i in range(x.size):
+        for i in range(size):
             x[i] += left / along * direction[i]
-            rest[i] -= left / along * bent[i]
-        applied = _applied(L, scale, rest)
-        last, left = left, rest @ applied
-        for i in range(x.size):
-            direction[i] = applied[i] + left / last * direction[i]
-        if left < least:
-            best[:] = x
-            least = left
-    return best
+            rest[i] -= left / along * more[i]
+        _applied(L, rest, more)
+        last, left = left, 0.0
+        for i in range(size):
+            left += rest[i] * more[i]
+        for i in range(size):
+            direction[i] = more[i] + left / last * direction[i]
+            best[i] = x[i] if left < least else best[i]
+        least = min(left, least)
+    for i in range(size):
+        x[i] = best[i]
 
 
 @njit(**OPTIONS)
-def border(system, is_simplex):
-    """The solution for the column of a free intercept between samples, or of a fixed sum of the parameters."""
-    has_intercept, is_dual, size = system[1], system[4], system[5].shape[0]
-    if not (is_simplex or (is_dual and has_intercept)):
-        return np.zeros(size)
-    b = np.ones(size)
-    if is_simplex and has_intercept:
-        b[size - 1] = 0.0
-    return _solved(system, b)
-
-
-@njit(**OPTIONS)
-def newton_move(system, column, signs, residual, pull, dx, ds):
-    """Fill dx and ds; ``column`` is what ``border`` returned."""
-    X, has_intercept, bend, stiff, is_dual = system[:5]
+def newton_move(X, has_intercept, signs, bend, stiff, is_dual, is_simplex, L, is_rough, residual, pull, dx, ds):
+    """Fill dx and ds."""
     n, d = X.shape
-    if not is_dual:
-        backward(X, has_intercept, signs, pull, dx)
-        for j in range(dx.size):
-            dx[j] = -dx[j] - residual[j]
-        dx[:] = _solved(system, dx)
-        total, across = 0.0, 0.0
+    size = L.shape[1]
+    b, x, ones, column = np.empty(size), np.empty(size), np.empty(size), np.zeros(size)
+    rest = np.empty(d + 1 if has_intercept else d)
+    if is_dual:
         for j in range(d):
-            total += dx[j]
-            across += column[j]
-        if across != 0.0:  # the parameters keep their sum
-            for j in range(dx.size):
-                dx[j] -= total / across * column[j]
+            rest[j] = residual[j]
+            for k in range(signs):
+                rest[j] += pull[n + k * d + j] if k == 0 else -pull[n + k * d + j]
+            dx[j] = rest[j] / stiff[j]
+        forward(X, False, np.int64(0), dx, b)
+        for i in range(n):
+            b[i] = pull[i] / max(bend[i], FLAT) - b[i]
+    else:
+        backward(X, has_intercept, signs, pull, rest)
+        for j in range(size):
+            b[j] = -rest[j] - residual[j]
+    _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x)
+
+    # The column of a free intercept between samples, or of the sum of the parameters, which stays as it is.
+    shift = 0.0
+    if is_simplex or (is_dual and has_intercept):
+        for i in range(size):
+            ones[i] = 1.0 if is_dual or i < d else 0.0
+        _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, ones, column)
+        total, across = residual[d] if is_dual else 0.0, 0.0
+        for i in range(size):
+            total += ones[i] * x[i]
+            across += ones[i] * column[i]
+        shift = -total / across
+    for i in range(size):
+        x[i] += shift * column[i]
+
+    if not is_dual:
+        for j in range(size):
+            dx[j] = x[j]
         forward(X, has_intercept, signs, dx, ds)
         return
-    for j in range(d):
-        dx[j] = residual[j]
-        for k in range(signs):
-            dx[j] += pull[n + k * d + j] if k == 0 else -pull[n + k * d + j]
-    rest = dx[:d].copy()
-    for j in range(d):
-        dx[j] /= stiff[j]
-    b = np.empty(n)
-    forward(X, False, np.int64(0), dx, b)
-    for i in range(n):
-        b[i] = pull[i] / max(bend[i], FLAT) - b[i]
-    slopes = _solved(system, b)
-    shift = 0.0
-    if has_intercept:
-        shift = -(residual[d] + slopes.sum()) / column.sum()
-        for i in range(n):
-            slopes[i] += shift * column[i]
-    backward(X, False, np.int64(0), slopes, dx)
+    backward(X, False, np.int64(0), x, dx)
     if has_intercept:
         dx[d] = shift
     for j in range(d):
         dx[j] = -(rest[j] + dx[j]) / stiff[j]
     for i in range(n):
-        ds[i] = (slopes[i] - pull[i]) / max(bend[i], FLAT)
+        ds[i] = (x[i] - pull[i]) / max(bend[i], FLAT)
     for k in range(signs):
         for j in range(d):
             ds[n + k * d + j] = dx[j] if k == 0 else -dx[j]

@@ -87,13 +87,16 @@ CURVED = (LOGISTIC, EXPONENTIAL, SQUARED, POISSON)  # with a second derivative t
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def curve(number, y, weight, scores, slopes, bend):
-    """The weighted sum of losses in ``CURVED``; fill their weighted slopes and second derivatives."""
+def curve(number, targets, scores, slopes, bend):
+    """The weighted sum of losses in ``CURVED``; fill their weighted slopes and second derivatives.
+
+    ``targets`` holds the targets and the weights, (2, n).
+    """
     value = 0.0
-    for i in range(y.size):
+    for i in range(targets.shape[1]):
         slopes[i] = bend[i] = 0.0
-        if weight[i] > 0.0:  # a sample without weight may overflow
-            s, target = scores[i], y[i]
+        s, target, weight = scores[i], targets[0, i], targets[1, i]
+        if weight > 0.0:  # a sample without weight may overflow
             if number == LOGISTIC:
                 small = math.exp(-abs(s))
                 rise = (1.0 if s * target < 0.0 else small) / (1.0 + small)  # of the loss against the margin
@@ -108,6 +111,6 @@ def curve(number, y, weight, scores, slopes, bend):
             else:
                 second = math.exp(s)
                 loss, first = second - target * s, second - target
-            value += weight[i] * loss
-            slopes[i], bend[i] = weight[i] * first, weight[i] * second
+            value += weight * loss
+            slopes[i], bend[i] = weight * first, weight * second
     return value

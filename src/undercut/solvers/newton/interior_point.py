@@ -42,7 +42,7 @@ from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
 from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
-from undercut.solvers.newton.mehrotra import Inside, Iterate
+from undercut.solvers.newton.mehrotra import Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
@@ -104,7 +104,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         scores = program.rows.matvec(x)
 
         progress = Progress(0, objective, known, n_evaluations=1)
-        at = Iterate(x, scores, Inside.outside(program), 0.0)
+        at = Iterate(x, scores, mehrotra.outside(program), 0.0)
         return InteriorPointState(program, at, np.zeros(0), w0, at, progress, objective)
 
     @override
@@ -150,7 +150,7 @@ def _started(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> I
     """With slacks and slopes on the central path, as far from its end as x may be."""
     program, at, progress = state.program, state.at, state.progress
     total = max(state.start - min(least(risk, reg), state.start), SMALLEST_GAP * program.size(at.scores))
-    inside = Inside.centered(program, at.scores, program.mu(total))
+    inside = mehrotra.centered(program, at.scores, program.mu(total))
     start = at._replace(inside=inside, total=total)
     proof = state.proof if progress.step else start
     return _certified(risk, reg, program, start, Best(state.solution, proof, progress))
@@ -176,7 +176,7 @@ def _certified(
     last = best.progress
     objective, solution = _better(risk, reg, program, at, best.solution, last.objective)
     if isinstance(risk.loss, PiecewiseLinearLoss):
-        plane = program.plane(at.scores, g, a, u, v)
+        plane = program.plane(at.scores, g, a, at.inside)
         proved, size = bound_of(reg, w, plane, risk.lower_bound), plane.size
     else:
         proved, size = slopes_bound(risk, reg, w, g[: program.rows.n])
@@ -213,7 +213,7 @@ def _better(
     """The better of the best point so far and the iterate, or a sparser point near it that is better too."""
     w = at.x[: program.rows.d]
     for share in SPARSER if program.rows.signs else ():
-        sparse = program.candidate(w, at.inside.u, at.inside.v, share)
+        sparse = program.candidate(w, *at.inside[2:], share)
         value = reg.value(sparse) + risk.value(sparse)
         if value < objective:
             return value, sparse

@@ -79,6 +79,11 @@ class KinkedProgram:
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
 
     @cached_property
+    def packed(self) -> FloatArray:
+        """Places, caps and lengths of rounding of the kinks, and their shares in the gap: (4, K, N)."""
+        return np.array([*self.kinks[1:], self.share])
+
+    @cached_property
     def curvature(self) -> FloatArray:
         """``q''`` as a matrix of the size of x."""
         d = self.rows.d
@@ -167,12 +172,12 @@ class KinkedProgram:
         zero = np.abs(w) * self.terms.l1 <= share * float(np.abs(w).max(initial=0.0)) * slack
         return self.terms.clipped(np.where(zero & (slack > 0.0), 0.0, w))
 
-    def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
+    def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, inside: FloatArray) -> Plane:
         """The plane of slopes g; a is their ``A' g`` of the samples.
 
         With a free intercept the slopes are made to sum to zero.
         """
-        value, below, along_u, along_v = barrier.heights(*self.kinks[:3], scores, u, v, self.rows.n)
+        value, below, along_u, along_v = barrier.heights(self.kinks.left, self.packed, scores, inside, self.rows.n)
         size = abs(value) + below + float(np.abs(g[: self.rows.n]) @ np.abs(scores[: self.rows.n]))
         if not self.rows.fit_intercept:
             return Plane(a, value - below, size)

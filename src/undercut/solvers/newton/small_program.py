@@ -16,7 +16,8 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit.pointwise import NO_LOSS
-from undercut._jit.small_program import optimum
+from undercut._jit.central_path import follow
+from undercut._jit.small_program import at_kinks, move_inside, size_of, slopes_and_plane, with_penalty
 from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.losses import Exponential, Logistic, Poisson, Squared
@@ -37,6 +38,8 @@ MOST_WORK = 20_000_000  # products of entries of X in a step
 ACCURACY = 1e-9  # relative gap that is aimed at
 ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
 MAX_STEPS = 100
+SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
+SPARSER = np.array([1.0, 1e-2, 1e-4, 0.0])  # how readily parameters are taken to be at a kink, in the order of trial
 CURVED = (Logistic, Exponential, Poisson, Squared)
 
 
@@ -46,6 +49,20 @@ class SmallState:
     progress: Progress
     intercept: float  # at the start
     is_over: bool = False
+
+
+class _Arrays(NamedTuple):
+    """A problem as compiled functions see it (``_jit/central_path.py``)."""
+
+    X: FloatArray
+    fit_intercept: bool
+    signs: int
+    left: FloatArray
+    kinks: FloatArray
+    penalty: FloatArray
+    entropy: float
+    number: int
+    targets: FloatArray
 
 
 class _Found(NamedTuple):
@@ -127,23 +144,49 @@ def _has_form(risk: LinearRisk) -> bool:
     return isinstance(risk.loss, PiecewiseLinearLoss) or type(risk.loss) in CURVED or is_rounded(risk.loss)
 
 
+def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: float) -> _Arrays:
+    number = risk.loss.compiled_slope.number if type(risk.loss) in CURVED and risk.loss.compiled_slope else NO_LOSS
+    own = no_kinks(risk.n_samples) if number != NO_LOSS else loss_kinks(risk, objective)
+    signs, left, kinks = with_penalty(own.left, np.array(own[1:]), terms, float(risk.weight.max()))
+    entropy, log_prior = _entropy(reg, risk.n_params)
+    penalty = np.array([*terms[:3], terms[4] - terms[3], log_prior])
+    X, targets = _plain(as_array(risk.design)), np.array([risk.y, risk.weight])
+    return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, number, targets)
+
+
 def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState) -> _Found:
     """The end of the path from the first point."""
-    w0, is_curved = state.solution, type(risk.loss) in CURVED
-    number = risk.loss.compiled_slope.number if is_curved and risk.loss.compiled_slope else NO_LOSS
-    data = no_kinks(risk.n_samples) if is_curved else loss_kinks(risk, state.progress.objective)
-    W, intercept, g, height, size = optimum(
-        _plain(as_array(risk.design)), risk.fit_intercept, tuple(data), _terms(reg, w0.size),
-        (number, _plain(risk.y), _plain(risk.weight)), np.append(w0, state.intercept) if risk.fit_intercept else w0.copy(),
-        state.progress.gap, ACCURACY, MAX_STEPS,
-    )  # fmt: skip
-    if not np.isfinite(W).all():
-        return _Found(W[:0], -np.inf, 0.0)
+    terms = _terms(reg, risk.n_params)
+    arrays = _arrays(risk, reg, terms, state.progress.objective)
+    x, inside = _path(arrays, terms, state)
+    points = np.empty((SPARSER.size, risk.n_params))
+    if not np.isfinite(x).all():
+        return _Found(points[:0], -np.inf, 0.0)
+    at_kinks(risk.n_samples, arrays.signs, arrays.kinks, terms, SPARSER, x, inside, points)
+    if arrays.entropy > 0.0:
+        points /= points.sum(axis=1)[:, None]
     if isinstance(risk.phi, FreeSmooth):
-        risk.phi.search_from(intercept)
+        risk.phi.search_from(x[-1])
+    X, free, _, left, kinks, _, _, number, targets = arrays
+    g, height, size = slopes_and_plane(X, free, left, kinks, number, targets, x, inside)
     if isinstance(risk.loss, PiecewiseLinearLoss):
-        return _Found(W, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
-    return _Found(W, *slopes_bound(risk, reg, W[-1], g))
+        return _Found(points, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
+    return _Found(points, *slopes_bound(risk, reg, points[-1], g))
+
+
+def _path(arrays: _Arrays, terms: FloatArray, state: SmallState) -> tuple[FloatArray, FloatArray]:
+    """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
+    X, free, signs, _, kinks, *_ = arrays
+    n, d = X.shape
+    start = np.append(state.solution, state.intercept) if free else state.solution
+    if signs == 2 and arrays.entropy == 0.0:
+        move_inside(X, terms, start)
+    gap = max(state.progress.gap, SMALLEST_GAP * size_of(X, free, signs, kinks, start))
+    is_stiff = arrays.entropy == 0.0 and (signs == 2 or bool((terms[:2] > 0.0).any(axis=0).all()))
+    x, inside, is_solved = follow(*arrays, start.copy(), gap, is_stiff and n <= d, ACCURACY, MAX_STEPS)
+    if not is_solved and is_stiff and n > d:  # equations between samples are more accurate
+        x, inside, _ = follow(*arrays, start.copy(), gap, is_stiff, ACCURACY, MAX_STEPS)
+    return x, inside
 
 
 def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
@@ -156,15 +199,20 @@ def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, fl
     return mixed - penalty - ROUNDING * (size + abs(penalty))
 
 
-def _terms(reg: Regularizer, n_params: int) -> tuple[FloatArray | float, ...]:
-    """l1, l2, center, lower and upper of all parameters, the factor of an entropy and its log prior."""
-    zero = np.zeros(n_params)
+def _terms(reg: Regularizer, n_params: int) -> FloatArray:
+    """l1, l2, center, lower and upper of all parameters: (5, n_params)."""
     if isinstance(reg, Entropy):
-        log_prior = zero - np.log(n_params) if reg.prior is None else np.log(reg.prior)
-        return zero, zero, zero, zero, np.full(n_params, np.inf), reg.lam, log_prior
+        return np.repeat([[0.0], [0.0], [0.0], [0.0], [np.inf]], n_params, axis=1)
     terms = PenaltyTerms.of(reg, n_params)
     assert terms is not None
-    return *terms, 0.0, zero
+    return np.array(terms)
+
+
+def _entropy(reg: Regularizer, n_params: int) -> tuple[float, FloatArray]:
+    """The factor of an entropy, zero if there is none, and its log prior."""
+    if not isinstance(reg, Entropy):
+        return 0.0, np.zeros(n_params)
+    return reg.lam, np.full(n_params, -np.log(n_params)) if reg.prior is None else np.log(reg.prior)
 
 
 def _plain(array: Any) -> FloatArray:
