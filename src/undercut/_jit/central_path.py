@@ -36,7 +36,8 @@ BEHIND = 0.1  # what is left of the products is at least this share of the gain 
 TRUSTED = 0.1  # share of a step that smooth losses must allow
 FIRST_DAMPING, MOST_DAMPING = 1e-3, 1e8  # added curvature, relative to the slopes of the losses
 LEAST = 1e-10  # shortest step that is tried
-PATIENCE = 4  # steps without a smaller gap
+CLOSER = 0.9  # share of the gap, or of the products, that is left by a step that counts
+FIRST_PATIENCE, PATIENCE, NEAR = 15, 2, 1e-4  # steps that do not count, at first and with a relative gap below the last
 TINY = 1e-200
 WALL = 1e29  # caps beyond this are bounds
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -46,7 +47,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 def follow(
     X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, gap, is_dual, accuracy, max_steps
 ):  # fmt: skip
-    """(x, inside, is_solved): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
+    """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
     (n, d), size, shape, is_simplex = X.shape, left.size, kinks.shape[1:], entropy > 0.0
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds, stiff = np.empty(shape), np.empty(size), np.empty(size), np.empty(size), np.empty(d)
@@ -59,20 +60,21 @@ def follow(
     barrier.center(scores, kinks, 0.5 * gap / max(shares, TINY), inside)
     total = gap if shares > 0.0 else 0.0
     best_x, best = x.copy(), inside.copy()
-    damping, idle, least, is_solved = 0.0, 0, math.inf, False
+    damping, idle, least, last_total = 0.0, 0, math.inf, math.inf
     for step in range(max_steps + 1):
         # 1. Where we are.
-        smooth, whole, missing = _gradient(
+        smooth, whole, gap = _gradient(
             X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, inside, scores, slopes, curved,
             residual,
         )  # fmt: skip
-        gap = total + missing
-        idle = 0 if gap < 0.9 * least else idle + 1
+        enough = accuracy * abs(whole)
+        is_closer = gap < CLOSER * least or enough < total < CLOSER * last_total
+        idle, last_total = 0 if is_closer else idle + 1, total
         if gap < least:
             least = gap
             _copy(x, inside, best_x, best)
-        is_solved = least <= accuracy * abs(whole)
-        if is_solved or idle > PATIENCE or step == max_steps or not gap < math.inf:
+        patience = PATIENCE if least < NEAR * abs(whole) else FIRST_PATIENCE
+        if least <= enough or idle > patience or step == max_steps or not gap < math.inf:
             break
 
         # 2. A direction, with as much damping as smooth losses need.
@@ -112,7 +114,7 @@ def follow(
         for j in range(x.size):
             x[j] += reach * dx[j]
         forward(X, has_intercept, signs, x, scores)
-    return best_x, best, is_solved
+    return best_x, best
 
 
 @njit(**OPTIONS)
@@ -131,12 +133,12 @@ def _gradient(
 ):  # fmt: skip
     """Fill the slopes of the smooth losses, their second derivatives, and the gradient of everything.
 
-    Returns the value of the smooth functions, J, and by how much the slopes miss a bound because the gradient is not
-    zero.
+    Returns the value of the smooth functions, J, and the gap: by how much the losses are above the planes of the slopes,
+    ``sum u max(0, -z) + v max(0, z)`` for sharp kinks, and what the slopes miss because the gradient is not zero.
     """
     n, d = X.shape
     smooth = curve(number, targets, scores, slopes, curved) if number != NO_LOSS else 0.0
-    g, rise, whole = np.empty(scores.size), 0.0, 0.0
+    g, rise, whole, gap = np.empty(scores.size), 0.0, 0.0, 0.0
     for i in range(scores.size):
         high, low = left[i], 0.0  # added last: it is small where kinks are far from their middle
         whole += left[i] * (scores[i] - kinks[0, 0, i])
@@ -145,13 +147,21 @@ def _gradient(
             low = slopes[i]
         for k in range(kinks.shape[1]):
             z, cap, soft = scores[i] - kinks[0, k, i], kinks[1, k, i], kinks[2, k, i]
-            if inside[2, k, i] > inside[3, k, i]:
+            u, v = inside[2, k, i], inside[3, k, i]
+            if u > v:
                 high += cap
-                low -= inside[3, k, i]
+                low -= v
             else:
-                low += inside[2, k, i]
-            if z > 0.0 and cap < WALL:
-                whole += cap * z - 0.5 * soft * cap * cap if z > soft * cap else 0.5 * z * z / soft
+                low += u
+            if cap >= WALL:
+                gap += u * abs(z)
+            elif soft == 0.0:
+                whole += cap * max(z, 0.0)
+                gap += v * max(z, 0.0) + u * max(-z, 0.0)
+            else:
+                best = min(max(z / soft, 0.0), cap)  # the slope at z
+                whole += best * (z - 0.5 * soft * best)
+                gap += (best - u) * (z - 0.5 * soft * (best + u))
         g[i] = high + low
         rise += abs(g[i]) if i < n else 0.0
     backward(X, has_intercept, signs, g, residual)
@@ -166,7 +176,7 @@ def _gradient(
             residual[j] += entropy * (apart + 1.0)
             shift += x[j] * residual[j]
     whole += smooth
-    missing = abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
+    gap += abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
     for j in range(d):
         off = abs(residual[j] - shift)
         least = off * penalty[3, j] if penalty[3, j] < math.inf else math.inf
@@ -176,8 +186,8 @@ def _gradient(
             least = min(least, off * abs(whole) / penalty[0, j])
         if entropy > 0.0:
             least = min(off * x[j], 0.5 * off * off * x[j] / entropy)
-        missing += least
-    return smooth, whole, missing
+        gap += least
+    return smooth, whole, gap
 
 
 @njit(**OPTIONS)

@@ -47,8 +47,9 @@ CURVED = (Logistic, Exponential, Poisson, Squared)
 class SmallState:
     solution: FloatArray
     progress: Progress
+    start: FloatArray
     intercept: float  # at the start
-    is_over: bool = False
+    objective: float  # at the start
 
 
 class _Arrays(NamedTuple):
@@ -112,16 +113,16 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         objective = reg.value(w0) + at.value
         if not math.isfinite(objective):
             raise NonfiniteError(f"the value of the risk is {objective}")
-        return SmallState(w0, Progress(0, objective, min(least(risk, reg), objective), n_evaluations=1), at.intercept)
+        progress = Progress(0, objective, min(least(risk, reg), objective), n_evaluations=1)
+        return SmallState(w0, progress, w0, at.intercept, objective)
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
         last = state.progress
-        if last.step > 0:  # rounding does not allow more
-            return replace(state, progress=replace(last, step=last.step + 1), is_over=True)
 
-        # 1. The optimum, and what the slopes there prove.
-        found = _solved(risk, reg, state)
+        # 1. The optimum, and what the slopes there prove; by the equations of the other size if that was not enough.
+        n, d = risk.design.shape
+        found = _solved(risk, reg, state, is_dual=(n <= d) == (last.step == 0))
 
         # 2. The sparsest point that is as good as the bound says, else the best.
         objective, solution = last.objective, state.solution
@@ -133,11 +134,11 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
                 break
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
-        return SmallState(solution, progress, state.intercept)
+        return replace(state, solution=solution, progress=progress)
 
     @override
     def ended(self, state: SmallState) -> Status | None:
-        return Status.STALLED if state.is_over else None
+        return Status.STALLED if state.progress.step > 1 else None
 
 
 def _has_form(risk: LinearRisk) -> bool:
@@ -154,11 +155,11 @@ def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: fl
     return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, number, targets)
 
 
-def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState) -> _Found:
-    """The end of the path from the first point."""
+def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: bool) -> _Found:
+    """The end of the path from the first point; ``is_dual`` : by equations of the size of the samples."""
     terms = _terms(reg, risk.n_params)
-    arrays = _arrays(risk, reg, terms, state.progress.objective)
-    x, inside = _path(arrays, terms, state)
+    arrays = _arrays(risk, reg, terms, state.objective)
+    x, inside = _path(arrays, terms, state, is_dual=is_dual)
     points = np.empty((SPARSER.size, risk.n_params))
     if not np.isfinite(x).all():
         return _Found(points[:0], -np.inf, 0.0)
@@ -174,19 +175,16 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState) -> _Found:
     return _Found(points, *slopes_bound(risk, reg, points[-1], g))
 
 
-def _path(arrays: _Arrays, terms: FloatArray, state: SmallState) -> tuple[FloatArray, FloatArray]:
+def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
     X, free, signs, _, kinks, *_ = arrays
-    n, d = X.shape
-    start = np.append(state.solution, state.intercept) if free else state.solution
+    x = np.append(state.start, state.intercept) if free else state.start.copy()
     if signs == 2 and arrays.entropy == 0.0:
-        move_inside(X, terms, start)
-    gap = max(state.progress.gap, SMALLEST_GAP * size_of(X, free, signs, kinks, start))
+        move_inside(X, terms, x)
+    gap = max(state.objective - state.progress.lower_bound, SMALLEST_GAP * size_of(X, free, signs, kinks, x))
     is_stiff = arrays.entropy == 0.0 and (signs == 2 or bool((terms[:2] > 0.0).any(axis=0).all()))
-    x, inside, is_solved = follow(*arrays, start.copy(), gap, is_stiff and n <= d, ACCURACY, MAX_STEPS)
-    if not is_solved and is_stiff and n > d:  # equations between samples are more accurate
-        x, inside, _ = follow(*arrays, start.copy(), gap, is_stiff, ACCURACY, MAX_STEPS)
-    return x, inside
+    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual and is_stiff, ACCURACY, MAX_STEPS)
+    return found
 
 
 def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
