@@ -159,7 +159,6 @@ def no_start(*given):
 @pytest.mark.parametrize("name", CASES)
 def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
     path = tmp_path / "run.ck"
-    monkeypatch.setattr("undercut.solvers.newton.whole_program.MOST_WORK", 0)  # or InteriorPoint takes one step
     whole = solved(name, stop=stop_after(STEPS))
     solved(name, stop=stop_after(1), callbacks=[Checkpoint(path)])
     if name != "progressive_hedging":  # whose steps are runs

@@ -6,7 +6,10 @@ The steps are those of ``solvers/newton/mehrotra.py``: predictor, corrector (Meh
 (Gondzio 1996), and damping where the smooth functions differ from their quadratic model.  A step of a small program
 takes some ten microseconds here, and a hundred times that from Python.
 
-q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive.
+q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive, plus
+``strength/2 |w|_p^2`` if ``power``, the dual exponent of p, is positive.  The last one is linearized by its dual, whose
+second derivatives are continuous: w is to be the gradient of q* at ``z = -A' g``, and ``E = (q*'')^-1`` there stands for
+q''.  E is ``diag(base) + tilt tilt'``.
 
     X        (n, d); A has the rows of X, with a constant column if the intercept is free, then those of I and of -I
     left     (N,); kinks (4, K, N): places, caps, lengths of rounding, and shares in the gap
@@ -39,18 +42,21 @@ LEAST = 1e-10  # shortest step that is tried
 CLOSER = 0.9  # share of the gap, or of the products, that is left by a step that counts
 FIRST_PATIENCE, PATIENCE, NEAR = 15, 2, 1e-4  # steps that do not count, at first and with a relative gap below the last
 TINY = 1e-200
+SMALLEST_UNIT = 1e-8  # share of a norm, of entries that count as zero
 WALL = 1e29  # caps beyond this are bounds
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**OPTIONS)
 def follow(
-    X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, gap, is_dual, accuracy, max_steps
+    X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, gap, is_dual, accuracy,
+    max_steps,
 ):  # fmt: skip
     """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
     (n, d), size, shape, is_simplex = X.shape, left.size, kinks.shape[1:], entropy > 0.0
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
-    D, bend, pull, ds, stiff = np.empty(shape), np.empty(size), np.empty(size), np.empty(size), np.empty(d)
+    D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
+    base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
     inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
     shares = 0.0
     for k in range(shape[0]):
@@ -64,8 +70,8 @@ def follow(
     for step in range(max_steps + 1):
         # 1. Where we are.
         smooth, whole, gap = _gradient(
-            X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, inside, scores, slopes, curved,
-            residual,
+            X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, inside, scores,
+            slopes, curved, residual, base, tilt,
         )  # fmt: skip
         enough = accuracy * abs(whole)
         is_closer = gap < CLOSER * least or enough < total < CLOSER * last_total
@@ -84,17 +90,19 @@ def follow(
             for i in range(n):
                 bend[i] += curved[i] + damping * abs(slopes[i])
             for j in range(d):
-                stiff[j] = penalty[1, j] + (entropy / x[j] if is_simplex else 0.0)
+                stiff[j] = base[j]
                 for k in range(signs):
                     stiff[j] += bend[n + k * d + j]
             dual = is_dual and damping == 0.0
-            L, is_rough = factor(assemble(X, has_intercept, bend, stiff, dual))
-            newton_move(X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds)
+            L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
+            newton_move(
+                X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds
+            )  # fmt: skip
             full = 1.0
             if shares > 0.0:
                 is_smooth = number != NO_LOSS or is_simplex
                 full = _corrected(
-                    X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+                    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
                     scores, kinks, inside, D, total, shares, is_smooth, change,
                 )  # fmt: skip
             reach = full
@@ -129,7 +137,8 @@ def _copy(x, inside, to_x, to):
 
 @njit(**OPTIONS)
 def _gradient(
-    X, has_intercept, signs, left, kinks, penalty, entropy, number, targets, x, inside, scores, slopes, curved, residual
+    X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, inside, scores, slopes,
+    curved, residual, base, tilt,
 ):  # fmt: skip
     """Fill the slopes of the smooth losses, their second derivatives, and the gradient of everything.
 
@@ -167,15 +176,20 @@ def _gradient(
     backward(X, has_intercept, signs, g, residual)
     shift = 0.0
     for j in range(d):
-        off = x[j] - penalty[2, j]
-        residual[j] += penalty[1, j] * off
+        off, base[j] = x[j] - penalty[2, j], penalty[1, j]
+        if power == 0.0:
+            residual[j] += penalty[1, j] * off
         whole += 0.5 * penalty[1, j] * off * off
         if entropy > 0.0:
             apart = math.log(x[j]) - penalty[4, j]
+            base[j] = entropy / x[j]
             smooth += entropy * x[j] * apart
             residual[j] += entropy * (apart + 1.0)
             shift += x[j] * residual[j]
     whole += smooth
+    if power > 0.0:
+        value, missing = _by_dual(power, strength, x, residual, base, tilt)
+        return smooth, whole + value, gap + missing
     gap += abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
     for j in range(d):
         off = abs(residual[j] - shift)
@@ -191,8 +205,35 @@ def _gradient(
 
 
 @njit(**OPTIONS)
+def _by_dual(power, strength, x, residual, base, tilt):
+    """(q(w), q(w) + q*(z) - z'w) of a squared norm at ``z = -residual``; fill E, and ``E (w - q*'(z))`` into residual."""
+    d, p = base.size, power / (power - 1.0)
+    largest, widest, norm, size, along = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(d):
+        largest, widest = max(largest, abs(residual[j])), max(widest, abs(x[j]))
+        along += x[j] * residual[j]
+    for j in range(d):
+        norm += (abs(residual[j]) / max(largest, TINY)) ** power
+        size += (abs(x[j]) / max(widest, TINY)) ** p
+    norm, size = largest * norm ** (1.0 / power), widest * size ** (1.0 / p)
+    value = 0.5 * strength * size * size
+    gap = value + 0.5 * norm * norm / strength + along
+    inner = 0.0
+    for j in range(d):
+        unit = max(abs(residual[j]) / max(norm, TINY), SMALLEST_UNIT)
+        sign = -1.0 if residual[j] > 0.0 else 1.0
+        base[j] = strength * unit ** (2.0 - power) / (power - 1.0)
+        tilt[j] = math.sqrt(strength * (power - 2.0) / (power - 1.0)) * sign * unit
+        residual[j] = x[j] - sign * unit ** (power - 1.0) * norm / strength
+        inner += tilt[j] * residual[j]
+    for j in range(d):
+        residual[j] = base[j] * residual[j] + tilt[j] * inner
+    return value, gap
+
+
+@njit(**OPTIONS)
 def _corrected(
-    X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
     scores, kinks, inside, D, total, shares, is_smooth, change,
 ):  # fmt: skip
     """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
@@ -213,7 +254,9 @@ def _corrected(
         else:
             ahead = min(1.0, reach + FURTHER)
             barrier.recenter(scores, kinks, inside, D, aim, change, ahead, mu, BEYOND, to_aim, pull)
-        newton_move(X, has_intercept, signs, bend, stiff, dual, is_simplex, L, is_rough, residual, pull, to_dx, ds)
+        newton_move(
+            X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, to_dx, ds
+        )  # fmt: skip
         longest = barrier.solve(scores, kinks, inside, D, to_aim, ds, to_change)
         longer = min(1.0, SHORT_OF_BOUNDARY / max(longest, SHORT_OF_BOUNDARY))
         gain = longer - reach

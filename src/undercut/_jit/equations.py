@@ -1,10 +1,10 @@
 """The linear equations of an interior point step on a small program, by a dense Cholesky factor.
 
-    (diag(stiff) + A' diag(bend) A) dx  =  -(residual + A' pull),      ds = A dx
+    (diag(stiff) + tilt tilt' + A' diag(bend) A) dx  =  -(residual + A' pull),      ds = A dx
 
 A has the rows of X, with a constant column if the intercept is free, then those of I and of -I (``signs`` of them).
 The equations are solved in this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says
-which.  The parameters may have to keep their sum (``is_simplex``).
+which; then ``tilt`` is zero.  The parameters may have to keep their sum (``is_simplex``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def backward(X, has_intercept, signs, g, x):
 
 
 @njit(**OPTIONS)
-def assemble(X, has_intercept, bend, stiff, is_dual):
+def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
     """The lower half of the matrix of the equations.
 
     ``stiff`` holds all curvature of the parameters, bend that of the samples.
@@ -85,6 +85,8 @@ def assemble(X, has_intercept, bend, stiff, is_dual):
             M[i, j], M[i, right], M[last, j], M[last, right] = one, two, three, four
     for i in range(n if is_dual else d):
         M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
+        for j in range(0 if is_dual else i + 1):
+            M[i, j] += tilt[i] * tilt[j]
     return M
 
 
@@ -139,7 +141,7 @@ def _applied(L, b, x):
 
 
 @njit(**OPTIONS)
-def _product(X, has_intercept, bend, stiff, is_dual, v, out):
+def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
     """The matrix of the equations times v, without the matrix: it is more accurate."""
     n, d = X.shape
     inner = np.empty(d if is_dual else n)
@@ -155,12 +157,15 @@ def _product(X, has_intercept, bend, stiff, is_dual, v, out):
         for i in range(n):
             inner[i] *= bend[i]
         backward(X, has_intercept, np.int64(0), inner, out)
+        along = 0.0
         for j in range(d):
-            out[j] += stiff[j] * v[j]
+            along += tilt[j] * v[j]
+        for j in range(d):
+            out[j] += stiff[j] * v[j] + tilt[j] * along
 
 
 @njit(**OPTIONS)
-def _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x):
+def _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x):
     """The solution for a right-hand side b into x; where the factor is rough, by conjugate gradients."""
     size = b.size
     _applied(L, b, x)
@@ -168,7 +173,7 @@ def _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x):
         return
     rest, direction, more, best = np.empty(size), np.empty(size), np.empty(size), x.copy()
     limit, left = 0.0, 0.0
-    _product(X, has_intercept, bend, stiff, is_dual, x, rest)
+    _product(X, has_intercept, bend, stiff, tilt, is_dual, x, rest)
     for i in range(size):
         rest[i] = b[i] - rest[i]
         limit += ACCURATE**2 * b[i] * x[i]
@@ -178,7 +183,7 @@ def _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x):
     least = left
     for _ in range(MAX_ROUNDS):
         along = 0.0
-        _product(X, has_intercept, bend, stiff, is_dual, direction, more)
+        _product(X, has_intercept, bend, stiff, tilt, is_dual, direction, more)
         for i in range(size):
             along += direction[i] * more[i]
         if not (left > limit and along > 0.0):
@@ -199,7 +204,7 @@ def _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x):
 
 
 @njit(**OPTIONS)
-def newton_move(X, has_intercept, signs, bend, stiff, is_dual, is_simplex, L, is_rough, residual, pull, dx, ds):
+def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex, L, is_rough, residual, pull, dx, ds):
     """Fill dx and ds."""
     n, d = X.shape
     size = L.shape[1]
@@ -218,14 +223,14 @@ def newton_move(X, has_intercept, signs, bend, stiff, is_dual, is_simplex, L, is
         backward(X, has_intercept, signs, pull, rest)
         for j in range(size):
             b[j] = -rest[j] - residual[j]
-    _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, b, x)
+    _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x)
 
     # The column of a free intercept between samples, or of the sum of the parameters, which stays as it is.
     shift = 0.0
     if is_simplex or (is_dual and has_intercept):
         for i in range(size):
             ones[i] = 1.0 if is_dual or i < d else 0.0
-        _solved(X, has_intercept, bend, stiff, is_dual, L, is_rough, ones, column)
+        _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, ones, column)
         total, across = residual[d] if is_dual else 0.0, 0.0
         for i in range(size):
             total += ones[i] * x[i]

@@ -31,7 +31,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import Entropy, KernelNorm
+from undercut.regularizers import Entropy, KernelNorm, SquaredLp
 from undercut.risks import (
     ChainRisk,
     GramRisk,
@@ -115,7 +115,7 @@ TABLE = (
     ),
     Row(
         f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",
-        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer | Entropy),
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),

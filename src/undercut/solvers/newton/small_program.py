@@ -23,7 +23,7 @@ from undercut.errors import CapabilityError, NonfiniteError
 from undercut.losses import Exponential, Logistic, Poisson, Squared
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.regularizers import Entropy
+from undercut.regularizers import Entropy, SquaredLp
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FreeSmooth
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
@@ -62,6 +62,8 @@ class _Arrays(NamedTuple):
     kinks: FloatArray
     penalty: FloatArray
     entropy: float
+    power: float
+    strength: float
     number: int
     targets: FloatArray
 
@@ -101,10 +103,10 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         n, d = risk.design.shape
         if n * d * min(n, d) > MOST_WORK:
             raise CapabilityError(f"SmallProgram is for small problems; got {n} x {d}: use InteriorPoint")
-        if not (has_terms(reg) or isinstance(reg, Entropy)):
+        if not (has_terms(reg) or isinstance(reg, Entropy | SquaredLp)):
             raise CapabilityError(
-                f"SmallProgram needs a penalty that is a sum of absolute values, squares and bounds, or an entropy, and "
-                f"{type(reg).__name__} is neither: use LevelBundle as the solver"
+                f"SmallProgram needs a penalty that is a sum of absolute values, squares and bounds, an Entropy or a "
+                f"SquaredLp, and {type(reg).__name__} is none of them: use LevelBundle as the solver"
             )
 
     @override
@@ -150,9 +152,10 @@ def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: fl
     own = no_kinks(risk.n_samples) if number != NO_LOSS else loss_kinks(risk, objective)
     signs, left, kinks = with_penalty(own.left, np.array(own[1:]), terms, float(risk.weight.max()))
     entropy, log_prior = _entropy(reg, risk.n_params)
+    power, strength = (reg.q, reg.lam) if isinstance(reg, SquaredLp) else (0.0, 0.0)
     penalty = np.array([*terms[:3], terms[4] - terms[3], log_prior])
     X, targets = _plain(as_array(risk.design)), np.array([risk.y, risk.weight])
-    return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, number, targets)
+    return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets)
 
 
 def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: bool) -> _Found:
@@ -168,7 +171,7 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
         points /= points.sum(axis=1)[:, None]
     if isinstance(risk.phi, FreeSmooth):
         risk.phi.search_from(x[-1])
-    X, free, _, left, kinks, _, _, number, targets = arrays
+    X, free, _, left, kinks, *_, number, targets = arrays
     g, height, size = slopes_and_plane(X, free, left, kinks, number, targets, x, inside)
     if isinstance(risk.loss, PiecewiseLinearLoss):
         return _Found(points, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
@@ -199,8 +202,9 @@ def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, fl
 
 def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     """l1, l2, center, lower and upper of all parameters: (5, n_params)."""
-    if isinstance(reg, Entropy):
-        return np.repeat([[0.0], [0.0], [0.0], [0.0], [np.inf]], n_params, axis=1)
+    if isinstance(reg, Entropy | SquaredLp):
+        lower = 0.0 if isinstance(reg, Entropy) else -np.inf
+        return np.repeat([[0.0], [0.0], [0.0], [lower], [np.inf]], n_params, axis=1)
     terms = PenaltyTerms.of(reg, n_params)
     assert terms is not None
     return np.array(terms)
