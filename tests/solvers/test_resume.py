@@ -93,6 +93,7 @@ CASES = {
     "newton": lambda: (linear(Logistic(), fit_intercept=True), L2_SMALL),
     "truncated_newton": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L2_SMALL),
     "truncated_newton classes": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),
+    "small_program": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point rounded": lambda: (linear(SquaredHinge()), L1(0.01)),
     "column_generation": lambda: (linear(Hinge(), sparse=True), L1(0.001), {"first": 1}),

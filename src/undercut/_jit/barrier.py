@@ -7,8 +7,8 @@ the score, the linearized equations ``u dr + r du = p`` and ``v dt - t du = q`` 
 
     du = D (ds + z + (p + r u) / u - (q + t v) / v),      dr = (p - r du) / u,      dt = (q + t du) / v
 
-Arrays of kinks have the shape (.., K, N) and are contiguous: ``kinks`` holds places, caps, soft and share, ``inside`` t,
-r, u and v, ``aim`` p and q, ``change`` dt, dr and du.  A kink with cap 0 is left out.
+Arrays of kinks have the shape (.., K, N) and are contiguous: ``kinks`` holds places, caps, soft and share, ``inside``
+t, r, u and v, ``aim`` p and q, ``change`` dt, dr and du.  A kink with cap 0 is left out.
 """
 
 from __future__ import annotations

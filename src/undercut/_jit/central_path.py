@@ -7,8 +7,8 @@ The steps are those of ``solvers/newton/mehrotra.py``: predictor, corrector (Meh
 takes some ten microseconds here, and a hundred times that from Python.
 
 q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive, plus
-``strength/2 |w|_p^2`` if ``power``, the dual exponent of p, is positive.  The last one is linearized by its dual, whose
-second derivatives are continuous: w is to be the gradient of q* at ``z = -A' g``, and ``E = (q*'')^-1`` there stands for
+``strength/2 |w|_p^2`` if ``power``, the dual exponent of p, is positive.  That one is linearized by its dual, which has
+continuous second derivatives: w is to be the gradient of q* at ``z = -A' g``, and ``E = (q*'')^-1`` there stands for
 q''.  E is ``diag(base) + tilt tilt'``.
 
     X        (n, d); A has the rows of X, with a constant column if the intercept is free, then those of I and of -I
@@ -142,8 +142,8 @@ def _gradient(
 ):  # fmt: skip
     """Fill the slopes of the smooth losses, their second derivatives, and the gradient of everything.
 
-    Returns the value of the smooth functions, J, and the gap: by how much the losses are above the planes of the slopes,
-    ``sum u max(0, -z) + v max(0, z)`` for sharp kinks, and what the slopes miss because the gradient is not zero.
+    Returns the value of the smooth functions, J, and the gap: by how much the losses are above the planes of the slopes
+    u, ``sum u max(0, -z) + v max(0, z)`` for sharp kinks, and what the slopes miss because the gradient is not zero.
     """
     n, d = X.shape
     smooth = curve(number, targets, scores, slopes, curved) if number != NO_LOSS else 0.0
@@ -206,7 +206,7 @@ def _gradient(
 
 @njit(**OPTIONS)
 def _by_dual(power, strength, x, residual, base, tilt):
-    """(q(w), q(w) + q*(z) - z'w) of a squared norm at ``z = -residual``; fill E, and ``E (w - q*'(z))`` into residual."""
+    """(q(w), q(w) + q*(z) - z'w) of a squared norm at ``z = -residual``; fill E and ``residual = E (w - q*'(z))``."""
     d, p = base.size, power / (power - 1.0)
     largest, widest, norm, size, along = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(d):

@@ -4,7 +4,7 @@
 
 A has the rows of X, with a constant column if the intercept is free, then those of I and of -I (``signs`` of them).
 The equations are solved in this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says
-which; then ``tilt`` is zero.  The parameters may have to keep their sum (``is_simplex``).
+which.  The parameters may have to keep their sum (``is_simplex``).
 """
 
 from __future__ import annotations
@@ -54,6 +54,17 @@ def backward(X, has_intercept, signs, g, x):
 
 
 @njit(**OPTIONS)
+def _unbent(stiff, tilt, v):
+    """Overwrite v with ``(diag(stiff) + tilt tilt')^-1 v``."""
+    along, across = 0.0, 1.0
+    for j in range(stiff.size):
+        along += tilt[j] * v[j] / stiff[j]
+        across += tilt[j] * tilt[j] / stiff[j]
+    for j in range(stiff.size):
+        v[j] = (v[j] - tilt[j] * along / across) / stiff[j]
+
+
+@njit(**OPTIONS)
 def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
     """The lower half of the matrix of the equations.
 
@@ -83,11 +94,26 @@ def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
                 three += R[last, k] * R[j, k]
                 four += R[last, k] * R[right, k]
             M[i, j], M[i, right], M[last, j], M[last, right] = one, two, three, four
-    for i in range(n if is_dual else d):
-        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
-        for j in range(0 if is_dual else i + 1):
-            M[i, j] += tilt[i] * tilt[j]
+    _add_rest(X, bend, stiff, tilt, is_dual, M)
     return M
+
+
+@njit(**OPTIONS)
+def _add_rest(X, bend, stiff, tilt, is_dual, M):
+    """Add the diagonal, and what ``tilt tilt'`` adds to the matrix."""
+    n, d = X.shape
+    size, sign, turned = n if is_dual else d, 1.0, tilt
+    if is_dual:
+        across, inner, turned = 1.0, np.empty(d), np.empty(n)
+        for j in range(d):
+            across += tilt[j] * tilt[j] / stiff[j]
+            inner[j] = tilt[j] / stiff[j]
+        forward(X, False, np.int64(0), inner, turned)
+        sign = -1.0 / across
+    for i in range(size):
+        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
+        for j in range(i + 1):
+            M[i, j] += sign * turned[i] * turned[j]
 
 
 @njit(**OPTIONS)
@@ -147,8 +173,7 @@ def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
     inner = np.empty(d if is_dual else n)
     if is_dual:
         backward(X, False, np.int64(0), v, inner)
-        for j in range(d):
-            inner[j] /= stiff[j]
+        _unbent(stiff, tilt, inner)
         forward(X, False, np.int64(0), inner, out)
         for i in range(n):
             out[i] += v[i] / max(bend[i], FLAT)
@@ -215,7 +240,8 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
             rest[j] = residual[j]
             for k in range(signs):
                 rest[j] += pull[n + k * d + j] if k == 0 else -pull[n + k * d + j]
-            dx[j] = rest[j] / stiff[j]
+            dx[j] = rest[j]
+        _unbent(stiff, tilt, dx)
         forward(X, False, np.int64(0), dx, b)
         for i in range(n):
             b[i] = pull[i] / max(bend[i], FLAT) - b[i]
@@ -248,7 +274,8 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
     if has_intercept:
         dx[d] = shift
     for j in range(d):
-        dx[j] = -(rest[j] + dx[j]) / stiff[j]
+        dx[j] = -(rest[j] + dx[j])
+    _unbent(stiff, tilt, dx)
     for i in range(n):
         ds[i] = (x[i] - pull[i]) / max(bend[i], FLAT)
     for k in range(signs):

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import get_protocol_members, is_protocol, override
 
-ProtocolMeta = ABCMeta if TYPE_CHECKING else type(Protocol)
+if TYPE_CHECKING:
+    ProtocolMeta = ABCMeta
+else:
+    ProtocolMeta = type(Protocol)
 
 
 class Capability(ProtocolMeta):
-    """The metaclass of a runtime-checkable protocol: its members are listed once, and a named base needs no look at them.
+    """The metaclass of a runtime-checkable protocol: its members are listed once, and a named base is enough.
 
     >>> from typing import runtime_checkable
     >>> @runtime_checkable

@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from undercut.errors import NonfiniteError
 from undercut.contracts.capability import Capability
+from undercut.errors import NonfiniteError
 from undercut.types import Array, FloatArray
 
 

@@ -213,7 +213,7 @@ def _better(
     """The better of the best point so far and the iterate, or a sparser point near it that is better too."""
     w = at.x[: program.rows.d]
     for share in SPARSER if program.rows.signs else ():
-        sparse = program.candidate(w, *at.inside[2:], share)
+        sparse = program.candidate(w, at.inside[2], at.inside[3], share)
         value = reg.value(sparse) + risk.value(sparse)
         if value < objective:
             return value, sparse

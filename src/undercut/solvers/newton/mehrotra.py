@@ -27,6 +27,7 @@ from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.solvers.newton.systems import ParameterSystem, system
 from undercut.types import FloatArray
 
+
 def centered(program: KinkedProgram, scores: FloatArray, mu: float) -> FloatArray:
     """Slacks t, r and slopes u, v with ``r u = t v = share mu``."""
     inside = np.empty_like(program.packed)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.pointwise import NO_LOSS
 from undercut._jit.central_path import follow
+from undercut._jit.pointwise import NO_LOSS
 from undercut._jit.small_program import at_kinks, move_inside, size_of, slopes_and_plane, with_penalty
 from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
@@ -27,7 +27,9 @@ from undercut.regularizers import Entropy, SquaredLp
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FreeSmooth
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
-from undercut.solvers.newton.kinked_program import is_rounded, loss_kinks
+from undercut.solvers.newton.crossover import crossed
+from undercut.solvers.newton.kinked_program import KinkedProgram, is_rounded, loss_kinks
+from undercut.solvers.newton.mehrotra import Iterate
 from undercut.solvers.newton.penalty_terms import PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import as_array
 from undercut.solvers.newton.slopes_bound import slopes_bound
@@ -38,6 +40,7 @@ MOST_WORK = 20_000_000  # products of entries of X in a step
 ACCURACY = 1e-9  # relative gap that is aimed at
 ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
 MAX_STEPS = 100
+OFF_FACES = 0.1  # share of the prior in the start on a simplex
 SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 SPARSER = np.array([1.0, 1e-2, 1e-4, 0.0])  # how readily parameters are taken to be at a kink, in the order of trial
 CURVED = (Logistic, Exponential, Poisson, Squared)
@@ -50,6 +53,7 @@ class SmallState:
     start: FloatArray
     intercept: float  # at the start
     objective: float  # at the start
+    dense: Iterate | None = None  # the end of the path, where fewer parameters could do
 
 
 class _Arrays(NamedTuple):
@@ -71,6 +75,7 @@ class _Arrays(NamedTuple):
 class _Found(NamedTuple):
     """Points, those with more parameters at zero or a bound first, and a bound with the size of its terms."""
 
+    end: Iterate
     points: FloatArray
     lower_bound: float
     size: float
@@ -92,8 +97,8 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
     def check(self, risk: Risk, reg: Regularizer) -> None:
         if not isinstance(risk, LinearRisk) or not _has_form(risk):
             raise CapabilityError(
-                f"SmallProgram needs a LinearRisk with a piecewise-linear loss or a smooth one of this library, and this "
-                f"{type(risk).__name__} is not one: use InteriorPoint or LineSearchBundle"
+                f"SmallProgram needs a LinearRisk with a piecewise-linear loss or a smooth one of this library, and "
+                f"this {type(risk).__name__} is not one: use InteriorPoint or LineSearchBundle"
             )
         if not isinstance(risk.design, DenseDesign | SparseDesign):
             raise CapabilityError(
@@ -121,26 +126,43 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
         last = state.progress
+        if last.step > 1:  # rounding does not allow more
+            return replace(state, progress=replace(last, step=last.step + 1))
 
         # 1. The optimum, and what the slopes there prove; by the equations of the other size if that was not enough.
         n, d = risk.design.shape
         found = _solved(risk, reg, state, is_dual=(n <= d) == (last.step == 0))
 
         # 2. The sparsest point that is as good as the bound says, else the best.
-        objective, solution = last.objective, state.solution
+        objective, solution, tried = last.objective, state.solution, 0
         for w in found.points:
             value = reg.value(w) + risk.value(w)
             if value < objective:
                 objective, solution = value, w
             if value - found.lower_bound <= ENOUGH * abs(value):
                 break
+            tried += 1
+        dense = found.end if tried and has_terms(reg) and type(risk.loss) not in CURVED else None
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
-        return replace(state, solution=solution, progress=progress)
+        return replace(state, solution=solution, progress=progress, dense=dense)
+
+    @override
+    def finish(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
+        """A solution on fewer parameters, where those that should be zero cannot be set to zero without the others."""
+        if state.dense is None:
+            return state
+        program = KinkedProgram(risk, reg, state.objective)
+        end = crossed(program, state.dense._replace(scores=program.rows.matvec(state.dense.x)))
+        w = end.x[: risk.n_params] if end is not None else state.solution
+        value = reg.value(w) + risk.value(w)
+        if not value <= state.progress.objective or np.count_nonzero(w) >= np.count_nonzero(state.solution):
+            return state
+        return replace(state, solution=w, progress=replace(state.progress, objective=value))
 
     @override
     def ended(self, state: SmallState) -> Status | None:
-        return Status.STALLED if state.progress.step > 1 else None
+        return Status.STALLED if state.progress.step > 2 else None
 
 
 def _has_form(risk: LinearRisk) -> bool:
@@ -163,9 +185,10 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
     terms = _terms(reg, risk.n_params)
     arrays = _arrays(risk, reg, terms, state.objective)
     x, inside = _path(arrays, terms, state, is_dual=is_dual)
+    end = Iterate(x, np.zeros(0), inside, 0.0)
     points = np.empty((SPARSER.size, risk.n_params))
     if not np.isfinite(x).all():
-        return _Found(points[:0], -np.inf, 0.0)
+        return _Found(end, points[:0], -np.inf, 0.0)
     at_kinks(risk.n_samples, arrays.signs, arrays.kinks, terms, SPARSER, x, inside, points)
     if arrays.entropy > 0.0:
         points /= points.sum(axis=1)[:, None]
@@ -174,18 +197,20 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
     X, free, _, left, kinks, *_, number, targets = arrays
     g, height, size = slopes_and_plane(X, free, left, kinks, number, targets, x, inside)
     if isinstance(risk.loss, PiecewiseLinearLoss):
-        return _Found(points, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
-    return _Found(points, *slopes_bound(risk, reg, points[-1], g))
+        return _Found(end, points, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
+    return _Found(end, points, *slopes_bound(risk, reg, points[-1], g))
 
 
 def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
     X, free, signs, _, kinks, *_ = arrays
     x = np.append(state.start, state.intercept) if free else state.start.copy()
-    if signs == 2 and arrays.entropy == 0.0:
+    if arrays.entropy > 0.0:
+        x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
+    elif signs == 2:
         move_inside(X, terms, x)
     gap = max(state.objective - state.progress.lower_bound, SMALLEST_GAP * size_of(X, free, signs, kinks, x))
-    is_stiff = arrays.entropy == 0.0 and (signs == 2 or bool((terms[:2] > 0.0).any(axis=0).all()))
+    is_stiff = arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or bool((terms[:2] > 0.0).any(axis=0).all()))
     found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual and is_stiff, ACCURACY, MAX_STEPS)
     return found
 
