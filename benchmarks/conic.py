@@ -91,7 +91,7 @@ def conic_program(loss: str, penalty: str, X: np.ndarray, y: np.ndarray, lam: fl
 
 
 def clarabel_solution(program: Program, parts: Any, accuracy: float) -> np.ndarray | None:
-    """w by Clarabel; ``None`` where it fails."""
+    """w by Clarabel from ``program.matrices()``; ``None`` where it fails."""
     cones = []
     if count := program.count(ZERO):
         cones.append(clarabel.ZeroConeT(count))
@@ -106,9 +106,9 @@ def clarabel_solution(program: Program, parts: Any, accuracy: float) -> np.ndarr
     return np.array(found.x[: program.d]) if str(found.status) == "Solved" else None
 
 
-def highs_solution(program: Program) -> np.ndarray | None:
+def highs_solution(program: Program, parts: Any) -> np.ndarray | None:
     """w by HiGHS, of a linear program; ``None`` where it fails."""
-    _, cost, A, b = program.matrices()
+    _, cost, A, b = parts
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)

@@ -271,10 +271,10 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     """The solver itself, the one of that name, or what the table says.
 
     >>> import numpy as np
-    >>> from undercut import Hinge, L1, L2, LinearRisk
+    >>> from undercut import Hinge, L1, LinearRisk
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
-    >>> [type(resolve("auto", risk, reg)).__name__ for reg in (L2(0.1), L1(0.1))]
-    ['LineSearchBundle', 'Relay']
+    >>> [solver.name for solver in resolve("auto", risk, L1(0.1)).candidates]
+    ['SmallProgram', 'InteriorPoint', 'LevelBundle']
     """
     if isinstance(solver, Solver):
         return solver
