@@ -108,7 +108,7 @@ def _add_rest(X, bend, stiff, tilt, is_dual, M):
         for j in range(d):
             across += tilt[j] * tilt[j] / stiff[j]
             inner[j] = tilt[j] / stiff[j]
-        forward(X, False, np.int64(0), inner, turned)
+        forward(X, size < n, np.int64(0), inner, turned)
         sign = -1.0 / across
     for i in range(size):
         M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
@@ -170,18 +170,18 @@ def _applied(L, b, x):
 def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
     """The matrix of the equations times v, without the matrix: it is more accurate."""
     n, d = X.shape
-    inner = np.empty(d if is_dual else n)
+    inner, is_free = np.empty(d if is_dual else n), has_intercept and not is_dual
     if is_dual:
-        backward(X, False, np.int64(0), v, inner)
+        backward(X, is_free, np.int64(0), v, inner)
         _unbent(stiff, tilt, inner)
-        forward(X, False, np.int64(0), inner, out)
+        forward(X, is_free, np.int64(0), inner, out)
         for i in range(n):
             out[i] += v[i] / max(bend[i], FLAT)
     else:
-        forward(X, has_intercept, np.int64(0), v, inner)
+        forward(X, is_free, np.int64(0), v, inner)
         for i in range(n):
             inner[i] *= bend[i]
-        backward(X, has_intercept, np.int64(0), inner, out)
+        backward(X, is_free, np.int64(0), inner, out)
         along = 0.0
         for j in range(d):
             along += tilt[j] * v[j]
@@ -232,7 +232,7 @@ def _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x):
 def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex, L, is_rough, residual, pull, dx, ds):
     """Fill dx and ds."""
     n, d = X.shape
-    size = L.shape[1]
+    size, is_free = L.shape[1], has_intercept and not is_dual
     b, x, ones, column = np.empty(size), np.empty(size), np.empty(size), np.zeros(size)
     rest = np.empty(d + 1 if has_intercept else d)
     if is_dual:
@@ -242,11 +242,11 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
                 rest[j] += pull[n + k * d + j] if k == 0 else -pull[n + k * d + j]
             dx[j] = rest[j]
         _unbent(stiff, tilt, dx)
-        forward(X, False, np.int64(0), dx, b)
+        forward(X, is_free, np.int64(0), dx, b)
         for i in range(n):
             b[i] = pull[i] / max(bend[i], FLAT) - b[i]
     else:
-        backward(X, has_intercept, signs, pull, rest)
+        backward(X, is_free, signs, pull, rest)
         for j in range(size):
             b[j] = -rest[j] - residual[j]
     _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x)
@@ -268,9 +268,9 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
     if not is_dual:
         for j in range(size):
             dx[j] = x[j]
-        forward(X, has_intercept, signs, dx, ds)
+        forward(X, is_free, signs, dx, ds)
         return
-    backward(X, False, np.int64(0), x, dx)
+    backward(X, is_free, np.int64(0), x, dx)
     if has_intercept:
         dx[d] = shift
     for j in range(d):
