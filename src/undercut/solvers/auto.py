@@ -31,7 +31,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import KernelNorm
+from undercut.regularizers import Entropy, KernelNorm, SquaredLp
 from undercut.risks import (
     ChainRisk,
     GramRisk,
@@ -58,6 +58,7 @@ from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.race import Race
@@ -66,7 +67,7 @@ from undercut.solvers.relay import Relay
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
-SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
+SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
@@ -117,10 +118,28 @@ TABLE = (
         "its steps are products with the whole matrix, which a device does best",
     ),
     Row(
-        f"kinks or bounds in the penalty, at most {SMALL} samples and parameters",
-        lambda risk, reg: _is_small(risk) and not isinstance(reg, QuadraticRegularizer) and _has_kinked_form(risk, reg),
-        lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
-        "some twenty steps reach any accuracy, however small lambda is",
+        f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, another penalty that is not quadratic",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer),
+        lambda risk: Relay(candidates=(SmallProgram(), LevelBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, kinked loss",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(risk, SmoothRisk),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, smooth loss",
+        lambda risk, reg: _is_small(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), Newton())),
+        "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
         "L1 or elastic net, smooth loss, X in main memory",
@@ -274,10 +293,10 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     """The solver itself, the one of that name, or what the table says.
 
     >>> import numpy as np
-    >>> from undercut import Hinge, L1, L2, LinearRisk
+    >>> from undercut import Hinge, L1, LinearRisk
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
-    >>> [type(resolve("auto", risk, reg)).__name__ for reg in (L2(0.1), L1(0.1))]
-    ['LineSearchBundle', 'Relay']
+    >>> [solver.name for solver in resolve("auto", risk, L1(0.1)).candidates]
+    ['SmallProgram', 'InteriorPoint', 'LevelBundle']
     """
     if isinstance(solver, Solver):
         return solver
@@ -347,8 +366,9 @@ def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
     return fits and _accepts(InteriorPoint(), risk, reg)
 
 
-def _is_small(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+def _is_small(risk: Risk, reg: Regularizer) -> bool:
+    is_small = isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+    return is_small and _accepts(SmallProgram(), risk, reg)
 
 
 def _is_narrow(risk: Risk) -> bool:
@@ -371,7 +391,7 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(risk.loss, MarginLoss):
         return reg.strong_convexity < WEAK
-    return reg.strong_convexity < WEAK_MARGIN and (risk.n_params >= SEVERAL_PARAMS or _is_small(risk))
+    return reg.strong_convexity < WEAK_MARGIN and risk.n_params >= SEVERAL_PARAMS
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
