@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
+from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
@@ -27,13 +27,23 @@ from undercut.solvers import (
     Newton,
     NonconvexBundle,
     PairDescent,
+    PrimalDual,
     ProximalBundle,
     Race,
     Relay,
     TruncatedNewton,
     WorkingSet,
 )
-from undercut.solvers.auto import LEAST_PLANES, MOST_PLANES, NEWTON_PARAMS, PLANES_BYTES, TABLE, chain_planes, resolve
+from undercut.solvers.auto import (
+    FEW_STEPS,
+    LEAST_PLANES,
+    MOST_PLANES,
+    NEWTON_PARAMS,
+    PLANES_BYTES,
+    TABLE,
+    chain_planes,
+    resolve,
+)
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -74,6 +84,8 @@ CASES = [
     (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("hinge").risk(), Entropy(0.1), LevelBundle()),
     (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
+    (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
+    (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
     (Problem("absolute").risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),

@@ -48,8 +48,10 @@ from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -66,12 +68,14 @@ MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are 
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
+FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
 MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
@@ -133,6 +137,18 @@ TABLE = (
         "a pass over the data makes a whole Newton step, and some thirty reach any accuracy",
     ),
     Row(
+        "kinked loss with L1, sparse X in main memory",
+        lambda risk, reg: reg.strong_convexity == 0.0 and _accepts(PrimalDual(), risk, reg),
+        lambda risk: Relay(candidates=(PrimalDual(), LevelBundle())),
+        "a step is two products with a small part of X, and no factorization grows with the parameters in use",
+    ),
+    Row(
+        "kinked loss with elastic net, sparse X in main memory",
+        lambda risk, reg: _accepts(PrimalDual(), risk, reg),
+        lambda risk: Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS),
+        "few planes are needed where lambda is large, and it soon shows where it is not",
+    ),
+    Row(
         f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",
         lambda risk, reg: _has_few_samples(risk) and _accepts(ColumnGeneration(), risk, reg),
         lambda risk: Relay(candidates=(ColumnGeneration(), LevelBundle())),
@@ -179,6 +195,12 @@ TABLE = (
         lambda risk, reg: _is_weak(risk, reg) and _has_few_params(risk) and _has_kinked_form(risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
+        f"a measure of all labels or a ranking, over {PER_SAMPLE} features per sample",
+        lambda risk, reg: _sorts(risk) and _accepts(ScoreBundle(), risk, reg) and _is_much_wider(risk),
+        lambda risk: ScoreBundle(),
+        "a plane has two entries per sample instead of one per feature",
     ),
     Row(
         "a measure of all labels or a ranking",
@@ -311,6 +333,12 @@ def _sorts(risk: Risk) -> bool:
     if isinstance(risk, ShardedRisk):
         return risk.is_sorted
     return isinstance(risk, ScoreRisk) and isinstance(risk.phi, SortedScores)
+
+
+def _is_much_wider(risk: Risk) -> bool:
+    """Whether X has so many features for its samples that vectors of scores are short."""
+    n_samples, n_features = cast(ScoreRisk, risk).design.shape
+    return bool(n_features > PER_SAMPLE * n_samples)
 
 
 def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:

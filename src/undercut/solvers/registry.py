@@ -12,8 +12,10 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
@@ -51,6 +53,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     DualAscent,
     ProximalBundle,
     LevelBundle,
+    ScoreBundle,
     Newton,
     TruncatedNewton,
     InteriorPoint,
@@ -64,6 +67,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     StochasticGradient,
     DualCoordinate,
     WorkingSet,
+    PrimalDual,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

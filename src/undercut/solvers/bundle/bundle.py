@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
-from undercut.regularizers import L2
 from undercut.solvers.bounds import ROUNDING, cut_size
 from undercut.solvers.bundle.master import Master
 from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
@@ -123,8 +122,9 @@ class Bundle(PlaneModel):
     def regularize(self, reg: QuadraticRegularizer) -> None:
         """Keep the planes and their weights, and take another regularizer."""
         last, live, self.reg = self.reg, self.planes.live, reg
-        if isinstance(last, L2) and isinstance(reg, L2) and last.center is reg.center and last.weights is reg.weights:
-            self.H *= last.lam / reg.lam
+        ratio = reg.multiple_of(last)
+        if math.isfinite(ratio):
+            self.H /= ratio
         else:
             A = self.planes.A[live]
             self.H[np.ix_(live, live)] = reg.conjugate_curvature(A, np.zeros(A.shape[1]))

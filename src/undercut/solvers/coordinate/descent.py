@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import ROW_COST, shuffle
+from undercut.contracts import Rows
 from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
@@ -58,6 +59,15 @@ class Dual(Protocol):
 
 
 D = TypeVar("D", bound=Dual)
+
+
+def row_work(rows: Rows, chosen: Array) -> int:
+    """What the rows of some samples cost, in entries; a sample may occur several times."""
+    if rows.dense:
+        entries = chosen.size * rows.columns.size
+    else:
+        entries = int((rows.indptr[chosen + 1] - rows.indptr[chosen]).sum())
+    return entries + ROW_COST * chosen.size
 
 
 @dataclass(eq=False, kw_only=True)
