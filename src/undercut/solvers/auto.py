@@ -447,7 +447,7 @@ def _is_strong(risk: Risk, reg: Regularizer) -> bool:
         return False
     X = cast(SparseDesign, _features(risk))
     values, n = X.rows().values, X.shape[0]
-    return float(np.vdot(values, values)) <= STRONG * reg.strong_convexity * n**2
+    return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
 
 
 def _is_wide(risk: Risk) -> bool:
