@@ -74,8 +74,8 @@ def load_conll(
     """Read a file of UTF-8 text, plain or compressed by gzip, bzip2 or xz.
 
     Every line must have ``n_columns`` columns, by default as many as the first; lines that begin with ``-DOCSTART-``
-    are skipped.  ``DataError`` names the file and the line that breaks a rule.  With a ``byte_range`` some sentences
-    of a plain file are read, possibly none; all ranges of ``byte_ranges`` together give every sentence once.
+    are skipped.  ``DataError`` names the file and the line that breaks a rule.  With a ``byte_range`` some sentences of
+    a plain file are read, possibly none; all ranges of ``byte_ranges`` together give every sentence once.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
