@@ -1,15 +1,18 @@
 """One risk in partitions on a cluster: time of an evaluation, what travels per step, strong and weak scaling.
 
 covtype (logistic loss) once, 4 and 16 times, every copy with noise in its values, the rcv1 sample once and 8 times, and
-the CRF of the OCR set: in this process, and on 1, 2 and 4 worker processes of this machine, one thread each.  Expected:
+the CRF of the OCR set once and 8 times: in this process, and on 1, 2 and 4 worker processes of this machine, one thread
+each.  Expected:
 
     the same steps as in one process;
-    bytes per step within 1.2 of 2 x 8 x d for each worker, beside the trial points of line searches;
+    bytes within 1.2 of 2 x 8 x d for each worker and plane, beside the trial points of line searches;
     overhead of one worker below 20 % once an evaluation takes half a second;
     two workers at least 1.6 times as fast as one where the evaluation is not bound by memory.
 
 Beside it, to the objective that we certify: L-BFGS of dask-ml's GLMs, which needs a dense X, and ``SGDClassifier``
 of scikit-learn, passed along the partitions.  ``--quick`` takes a minute on a quiet machine; data as in ``linear.py``.
+``--keep FOLDER`` writes what a case measured as soon as it is over, and does not measure it again, so that a run that
+was stopped goes on; ``--seconds`` begins no case after that time.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy: a worker is one thread
 
 import argparse
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -45,11 +49,14 @@ GAP, LAM = 1e-3, 1e-4
 EVALUATIONS = 5
 NOISE = 0.01  # relative, in the values of every copy
 WEAK = (("covtype", 1), ("covtype", 4), ("covtype", 16))
-CASES = (*WEAK, ("rcv1-sample", 1), ("rcv1-sample", 8), ("ocr", 1))
+CASES = (  # the longest one last; an evaluation of ocr x8 takes more than half a second
+    ("ocr", 1), ("ocr", 8), *WEAK[:2], ("rcv1-sample", 1), ("rcv1-sample", 8), *WEAK[2:],
+)  # fmt: skip
 QUICK = (("covtype", 1),)
 QUICK_ROWS = 100_000
-RIVALS = (("covtype", 1), ("covtype", 4), ("rcv1-sample", 1))
-ITERATIONS = (5, 10, 20, 40, 80, 160)  # of L-BFGS, each from the beginning
+RIVALS = (("covtype", 1), ("rcv1-sample", 1))
+ITERATIONS = (20, 40, 80, 160)  # of L-BFGS, each from the beginning
+STEPS, FEW_STEPS, MANY = 60, 12, 8  # of a solver; few for that many copies or more
 PASSES = 20
 
 
@@ -62,14 +69,16 @@ class Source(NamedTuple):
 
 def part(source: Source) -> dict[str, Any]:
     """The data of a partition, made where it is called."""
-    held = np.load(source.file)
+    held = dict(np.load(source.file))
+    values, y = held["data"], np.tile(held["y"], source.copies)
+    entries = np.arange(held["first"], held["first"] + values.size).reshape(values.shape)
+    noisy = [
+        values * (1.0 + NOISE * np.sin(12.9898 * copy + 78.233 * entries) * (copy > 0)) for copy in range(source.copies)
+    ]
     if "lengths" in held:
-        return {name: held[name] for name in ("X", "y", "lengths")}
-    entries, copies = np.arange(held["first"], held["first"] + held["data"].size), []
-    for copy in range(source.copies):
-        values = held["data"] * (1.0 + NOISE * np.sin(12.9898 * copy + 78.233 * entries) * (copy > 0))
-        copies.append(sp.csr_matrix((values, held["indices"], held["indptr"]), shape=held["shape"]))
-    return {"X": sp.vstack(copies, format="csr"), "y": np.tile(held["y"], source.copies)}
+        return {"X": np.concatenate(noisy), "y": y, "lengths": np.tile(held["lengths"], source.copies)}
+    copies = [sp.csr_matrix((each, held["indices"], held["indptr"]), shape=held["shape"]) for each in noisy]
+    return {"X": sp.vstack(copies, format="csr"), "y": y}
 
 
 def written(folder: Path, name: str, copies: int, n_parts: int, n_rows: int | None) -> list[Source]:
@@ -104,7 +113,10 @@ def _ocr(n_parts: int) -> tuple[list[int], Callable[[int, int], dict[str, Any]]]
 
     def save(low: int, high: int) -> dict[str, Any]:
         tokens = slice(starts[low], starts[high])
-        return {"X": words.X[tokens], "y": letters[tokens], "lengths": words.lengths[low:high]}
+        return {
+            "data": words.X[tokens], "y": letters[tokens], "lengths": words.lengths[low:high],
+            "first": np.array(words.X.shape[1] * starts[low]),
+        }  # fmt: skip
 
     return [words.lengths.size * k // n_parts for k in range(n_parts + 1)], save
 
@@ -120,6 +132,7 @@ class Measured:
     steps: int
     seconds: float
     objective: float
+    planes: float  # evaluations per step
     sent: float = 0.0  # bytes per step, both ways
     rounds: float = 0.0  # per step
     rivals: list[tuple[str, float, int]] = field(default_factory=list)  # name, seconds, iterations or passes
@@ -149,14 +162,15 @@ def measured(risk: Any, name: str, n_workers: int, max_steps: int) -> Measured:
     began = time.perf_counter()
     result = minimize(risk, L2(LAM), solver(name), stop=Stop(gap_rel=GAP, max_steps=max_steps))
     seconds = time.perf_counter() - began
-    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective)
+    planes = result.n_evaluations / result.n_steps
+    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective, planes)
 
 
 def on_cluster(name: str, sources: list[Source], max_steps: int, with_rivals: bool) -> Measured:
     with Cluster(len(sources)) as cluster:
         parts = cluster.load(part, sources)
         risk = ShardedRisk.of(parts, maker(name))
-        evaluation(risk)
+        risk.cut(np.zeros(risk.n_params))  # compiles
         before = cluster.traffic.total, cluster.traffic.rounds
         result = measured(risk, name, len(sources), max_steps)
         planes = EVALUATIONS + 1
@@ -178,7 +192,7 @@ def rivals(cluster: Cluster, sources: list[Source], risk: Any, target: float) ->
     if risk.n_params < 1000:
         try:
             found.append(("dask-ml L-BFGS", *_lbfgs(sources, risk, reached)))
-        except (ImportError, TypeError) as error:  # dask-glm passes SciPy an argument that SciPy 1.18 removed
+        except (ImportError, TypeError) as error:
             print(f"dask-ml L-BFGS is left out: {type(error).__name__}: {error}", file=sys.stderr)
     found.append(("SGDClassifier", *_sgd(cluster.client, sources, reached)))
     return found
@@ -187,8 +201,11 @@ def rivals(cluster: Cluster, sources: list[Source], risk: Any, target: float) ->
 def _lbfgs(sources: list[Source], risk: Any, reached: Callable[[np.ndarray], bool]) -> tuple[float, int]:
     import dask
     import dask.array as da
-    from dask_glm.algorithms import lbfgs
+    from dask_glm import algorithms
+    from scipy.optimize import fmin_l_bfgs_b
 
+    # dask-glm passes an argument that SciPy 1.18 removed.
+    algorithms.fmin_l_bfgs_b = lambda *given, iprint=0, **settings: fmin_l_bfgs_b(*given, **settings)
     warnings.simplefilter("ignore", FutureWarning)  # of the names of its settings
     blocks = [dask.delayed(part)(source) for source in sources]
     rows = [dask.delayed(_size)(block) for block in blocks]
@@ -202,7 +219,7 @@ def _lbfgs(sources: list[Source], risk: Any, reached: Callable[[np.ndarray], boo
     for iterations in ITERATIONS:
         began = time.perf_counter()
         lam = LAM * sum(sizes)  # beside the sum of the losses
-        w = lbfgs(X, y, regularizer="l2", lamduh=lam, max_iter=iterations, tol=0.0, normalize=False)
+        w = algorithms.lbfgs(X, y, regularizer="l2", lamduh=lam, max_iter=iterations, tol=0.0, normalize=False)
         seconds = time.perf_counter() - began
         if reached(np.asarray(w)):
             return seconds, iterations
@@ -244,17 +261,30 @@ def _partial_fit(model: Any, data: dict[str, Any]) -> Any:
     return model.partial_fit(data["X"], data["y"], classes=[-1.0, 1.0])
 
 
+def kept_case(name: str, copies: int, workers: list[int], args: argparse.Namespace) -> list[Measured]:
+    """What ``--keep`` knows of a case, else what is measured now."""
+    file = args.keep and args.keep / f"{name}-x{copies}.json"
+    if file and file.exists():
+        return [Measured(**each) for each in json.loads(file.read_text(encoding="utf-8"))]
+    results = measured_case(name, copies, workers, args)
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(each) for each in results]), encoding="utf-8")
+    return results
+
+
 def measured_case(name: str, copies: int, workers: list[int], args: argparse.Namespace) -> list[Measured]:
     """This process first, then clusters."""
     with TemporaryDirectory() as folder:
         limit = QUICK_ROWS if args.quick else None
+        max_steps = args.max_steps or (FEW_STEPS if copies >= MANY else STEPS)
         whole = written(Path(folder), name, copies, 1, limit)
         data = part(whole[0])
-        results = [measured(maker(name)(**data), name, 0, args.max_steps)]
+        results = [measured(maker(name)(**data), name, 0, max_steps)]
         del data
         for n in workers:
             sources = written(Path(folder), name, copies, n, limit)
-            results.append(on_cluster(name, sources, args.max_steps, (name, copies) in RIVALS and n == max(workers)))
+            results.append(on_cluster(name, sources, max_steps, (name, copies) in RIVALS and n == max(workers)))
     return results
 
 
@@ -276,12 +306,13 @@ def print_case(case: str, results: list[Measured], tables: dict[str, list[tuple[
 
 
 def travels(result: Measured) -> tuple[str, ...]:
-    """Bytes and rounds of a step: in all, as a multiple of two vectors for each worker, and what is beside them."""
+    """Bytes and rounds of a step: in all, as a multiple of two vectors per plane and worker, and what is beside."""
+    planes = f"{result.planes:.2f}"
     if result.n_workers == 0:
-        return ("",) * 4
-    vectors = 16 * result.n_params * result.n_workers
+        return planes, "", "", "", ""
+    vectors = 16 * result.n_params * result.n_workers * result.planes
     beside = (result.sent - vectors) / result.n_workers
-    return f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
+    return planes, f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
 
 
 COLUMNS = {
@@ -294,8 +325,9 @@ COLUMNS = {
             "steps",
             "objective",
             "ms per step",
+            "planes per step",
             "kB per step",
-            "of 2 x 8 d each",
+            "of 2 x 8 d per plane, each",
             "bytes beside, each",
             "rounds per step",
         ),
@@ -326,8 +358,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="some rows of covtype, in a minute")
     parser.add_argument("--workers", default="1,2,4", help="numbers of worker processes, 1 among them")
     parser.add_argument("--cases", nargs="*", help="such as covtype:4 ocr:1; all by default")
-    parser.add_argument("--max-steps", type=int, default=60)
+    parser.add_argument("--max-steps", type=int, help=f"default {STEPS}, and {FEW_STEPS} for {MANY} copies or more")
+    parser.add_argument("--keep", type=Path, help="a folder for what each case measured")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that time")
     args = parser.parse_args()
+    began = time.perf_counter()
     workers = [1, 2] if args.quick else [int(n) for n in args.workers.split(",")]
     cases = QUICK if args.quick else CASES
     if args.cases:
@@ -336,8 +371,12 @@ def main() -> None:
     results: dict[tuple[str, int], list[Measured]] = {}
     tables: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for name, copies in cases:
+        if time.perf_counter() - began > args.seconds:
+            print(f"{name} x{copies} left out: no time")
+            continue
         try:
-            results[name, copies] = measured_case(name, copies, workers, args)
+            results[name, copies] = kept_case(name, copies, workers, args)
+            print(f"{name} x{copies}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
         except DataMissing as reason:
             print(f"{name} skipped: {reason}")
             continue

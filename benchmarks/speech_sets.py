@@ -33,9 +33,13 @@ class Digits:
     w0: np.ndarray = field(repr=False)
     seconds: float = 0.0  # of the start
 
-    def error(self, w: np.ndarray) -> float:
+    def wrong(self, w: np.ndarray) -> np.ndarray:
+        """Whether each test utterance is taken for another digit."""
         scores = self.test.word_scores(self.test.layout.unpack(w))
-        return float(np.mean(scores.argmax(axis=1) != self.y_test))
+        return np.asarray(scores.argmax(axis=1) != self.y_test)
+
+    def error(self, w: np.ndarray) -> float:
+        return float(np.mean(self.wrong(w)))
 
     def reg(self, lam: float, theta: tuple[float, float, float] = ONES) -> L2:
         return L2(lam, center=self.w0, weights=self.train.layout.penalty_weights(theta))

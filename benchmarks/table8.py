@@ -4,7 +4,7 @@
     python benchmarks/table8.py --device cuda           # the same on a GPU without SGD, and the time of one evaluation
     python benchmarks/table8.py --methods SGD --processes 5  # its small batches are faster on processors
     python benchmarks/table8.py --quick                 # one lambda, small layers, few evaluations: a trial
-    python benchmarks/table8.py --search --device cuda  # sizes, length of pretraining and lambda on a validation fold
+    python benchmarks/table8.py --search --device cuda --hidden "400,400;1000,500" --passes 20,60 --lambdas 2e-4,1e-4
     python benchmarks/table8.py --hidden 800,800 --passes 60 --start-end --precision double --plain
 
 6877 handwritten words; folds 0-7 train, 8-9 test; a search trains on folds 0-6 and validates on fold 7, so that no
@@ -56,9 +56,6 @@ PAPER = {  # lambda: evaluations, objective and error of NRBMLS; objective and e
     1e-4: ((130, 0.365, 0.050), (0.375, 0.047), (0.557, 0.055)),
 }
 FIRST_STEPS = (0.03, 0.1, 0.3)
-SEARCH_HIDDEN = ((400, 400), (800, 800), (400, 400, 400), (1000, 500), (1500,))
-SEARCH_PASSES = (20, 60)
-SEARCH_LAMS = (5e-4, 3e-4, 2e-4, 1e-4)
 SEARCH_EVALUATIONS = 130
 
 
@@ -273,27 +270,26 @@ def verdicts(outcomes: dict[tuple[str, float], Outcome], lams: Sequence[float], 
         )  # fmt: skip
 
 
-def search(setting: Setting, n_processes: int) -> None:
+def search(settings: Sequence[Setting], lams: Sequence[float], n_processes: int) -> None:
     """Validation errors of sizes, lengths of pretraining and lambdas; the best at the end."""
-    setting = replace(setting, train=tuple(range(7)), test=(7,))
     columns = ["layers", "passes", "lambda", "seconds", "objective", "validation err", "training err"]
     printed, rows = Table("Validation on fold 7", columns), []
-    for hidden, passes in product(SEARCH_HIDDEN, SEARCH_PASSES):
-        at = replace(setting, hidden=hidden, passes=passes)
+    for setting in settings:
+        at = replace(setting, train=tuple(range(7)), test=(7,))
         w0 = pretrained(at)
-        jobs = [Job("NRBMLS", at, w0, lam, SEARCH_EVALUATIONS) for lam in SEARCH_LAMS]
+        jobs = [Job("NRBMLS", at, w0, lam, SEARCH_EVALUATIONS) for lam in lams]
         for job, outcome in done(jobs, min(n_processes, len(jobs))):
-            sizes = "-".join(map(str, hidden))
-            row = sizes, passes, job.lam, f"{outcome.seconds:.0f}", f"{outcome.objective:.4f}", f"{outcome.error:.4f}"
-            printed.row(*row, f"{outcome.train_error:.4f}")
-            rows.append((outcome.error, *row[:3]))
+            chosen = "-".join(map(str, at.hidden)), at.passes, job.lam
+            found = f"{outcome.objective:.4f}", f"{outcome.error:.4f}", f"{outcome.train_error:.4f}"
+            printed.row(*chosen, f"{outcome.seconds:.0f}", *found)
+            rows.append((outcome.error, *chosen))
     print("\nBest: " + "; ".join(f"{e:.4f} {s}, {p} passes, lambda {lam:g}" for e, s, p, lam in sorted(rows)[:8]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hidden", default="400,400", help="sizes of the layers")
-    parser.add_argument("--passes", type=int, default=20, help="of pretraining, per machine")
+    parser.add_argument("--hidden", default="400,400", help="sizes of the layers; several networks divided by ;")
+    parser.add_argument("--passes", default="20", help="of pretraining, per machine; several divided by commas")
     parser.add_argument("--rate", type=float, default=0.1, help="of contrastive divergence")
     parser.add_argument("--lambdas", default="", help="some of the five")
     parser.add_argument("--methods", default="", help="some of NRBMLS;NRBMLS, 20 planes;Lbfgs;SciPy's L-BFGS;SGD")
@@ -307,26 +303,30 @@ def main() -> None:
     parser.add_argument("--search", action="store_true", help="validation in place of the table")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    hidden = tuple(int(size) for size in options.hidden.split(","))
-    setting = Setting(
-        hidden, options.passes, options.rate, options.start_end, options.plain, options.precision, options.device,
-        options.seed,
-    )  # fmt: skip
+    networks = [tuple(int(size) for size in network.split(",")) for network in options.hidden.split(";")]
+    settings = [
+        Setting(
+            hidden, int(passes), options.rate, options.start_end, options.plain, options.precision, options.device,
+            options.seed,
+        )
+        for hidden, passes in product(networks, options.passes.split(","))
+    ]  # fmt: skip
     lams = [float(lam) for lam in options.lambdas.split(",")] if options.lambdas else list(PAPER)
     usual = [name for name in METHODS if name != "SGD" or options.device is None]
     methods = options.methods.split(";") if options.methods else usual
     if options.quick:
-        setting, lams, options.limit = replace(setting, hidden=(60, 60), passes=2), [2e-4], 20
+        settings, lams, options.limit = [replace(settings[0], hidden=(60, 60), passes=2)], [2e-4], 20
     try:
         letters()
     except DataMissing as reason:
         sys.exit(f"skipped: {reason}")
     print_machine()
     if options.search:
-        search(setting, options.processes)
+        search(settings, lams, options.processes)
         return
-    one_evaluation(setting)
-    table(setting, lams, methods, options.processes, options.limit)
+    one_evaluation(settings[0])
+    for setting in settings:
+        table(setting, lams, methods, options.processes, options.limit)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+@pytest.fixture(scope="session")
+def device() -> str:
+    """Where torch can compute: a GPU, or the processor where there is none."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 @pytest.fixture
 def signs() -> tuple[np.ndarray, np.ndarray]:
     """40 samples of 4 features, and labels -1 and +1 with some noise."""

@@ -39,6 +39,32 @@ def test_a_risk_that_is_not_convex_and_says_so_passes():
     check_risk(FunctionRisk(lambda w: (float(np.cos(w).sum()), -np.sin(w)), n_params=N, lower_bound=-N, convex=False))
 
 
+def saddle(a):
+    """``|w_1| - |w_2|`` with the slope a at zero."""
+
+    def fun(w):
+        return abs(w[0]) - abs(w[1]), np.sign(w) * [1.0, -1.0] if w.any() else np.array(a)
+
+    return FunctionRisk(fun, n_params=2, convex=False)
+
+
+@pytest.mark.parametrize("a", [(1.0, 1.0), (-1.0, 1.0), (0.0, 0.0), (0.5, -1.0)])
+def test_every_clarke_subgradient_passes_at_a_kink(a):
+    """None of the one-sided slopes along (1, 1) is 2, and yet (1, 1) is a limit of gradients."""
+    for seed in range(5):
+        check_risk(saddle(a), random_state=seed)
+
+
+def test_a_slope_far_from_those_around_a_kink_is_caught():
+    assert_caught(saddle((40.0, 9.0)), "subgradient: ")
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01, -1.0, 0.0])
+def test_a_wrong_gradient_is_caught_where_the_risk_is_not_convex(factor):
+    fun = FunctionRisk(lambda w: (float(np.cos(w).sum()), -factor * np.sin(w)), n_params=N, convex=False)
+    assert_caught(fun, "subgradient: ")
+
+
 def assert_caught(risk, message=None):
     with pytest.raises(AssertionError, match=message):
         check_risk(risk)

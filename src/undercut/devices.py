@@ -7,7 +7,8 @@ spelled alike for both; this module has the rest.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -83,10 +84,28 @@ def uniform_like(x: Any, rng: np.random.Generator) -> Any:
 def on_device(x: Array, device: str) -> Any:
     """A copy of x as a tensor on a device."""
     torch = need_torch(f"device={device!r}")
-    try:
+    with _usable(device):
         return torch.as_tensor(x, device=device)
-    except (AssertionError, RuntimeError) as error:
-        raise CapabilityError(f"device must be one that torch can use; got {device!r}: {error}") from error
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device that torch cannot use."""
+    torch = need_torch(f"device={device!r}")
+    with _usable(device):
+        torch.zeros(1, device=device)
+
+
+@contextmanager
+def _usable(device: Any) -> Iterator[None]:
+    """``CapabilityError`` where torch cannot use the device."""
+    try:
+        yield
+    except (AssertionError, RuntimeError, TypeError) as error:
+        reason = str(error).partition(". ")[0]
+        raise CapabilityError(
+            f"`device` must be one that torch can use; got {device!r} ({reason}): use 'cpu', or 'cuda' where "
+            "torch.cuda.is_available()"
+        ) from error
 
 
 def boxed(x: Any, upper: Any) -> Any:

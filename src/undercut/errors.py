@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 
 
 class UndercutError(Exception):
@@ -49,6 +50,12 @@ def require(condition: bool, rule: str, value: object) -> None:
     """Refuse a setting: ``ParameterError`` with the rule, then the value."""
     if not condition:
         raise ParameterError(f"{rule}; got {value!r}")
+
+
+def require_count(name: str, value: object) -> None:
+    """Refuse a setting that is no integer of at least 1."""
+    good = isinstance(value, Integral) and int(value) >= 1
+    require(good, f"`{name}` must be an integer of at least 1", value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

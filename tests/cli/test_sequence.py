@@ -1,5 +1,7 @@
 """``undercut train --task sequence``."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
@@ -105,7 +107,9 @@ def test_a_network_is_trained_evaluated_described_and_continued(undercut, tmp_pa
     same.fit(X, y.tolist(), lengths=[5] * 24)
     np.testing.assert_allclose(load_model(model).layers_[1][0], same.layers_[1][0], atol=1e-6)
     assert "test risk" in undercut("evaluate", model, rows)[1]
-    assert "hidden" in undercut("info", model)[1]
+    told = undercut("info", model)[1]
+    for fact in ("12-6-5-3, sigmoid", "parameters", "Boltzmann machines, 20 passes", "the distance from the start"):
+        assert fact in told
     again = ("--start", model, "--valid", rows, "-o", tmp_path / "n.uc")
     assert undercut("train", "--task", "sequence", rows, *options, "--n-features", 12, *again)[0] == 0
     assert load_model(tmp_path / "n.uc").objective_ <= same.objective_ * (1.0 + 1e-6)
@@ -117,6 +121,8 @@ def test_a_network_is_trained_evaluated_described_and_continued(undercut, tmp_pa
         (("--hidden", "4,0"), "--hidden must be sizes of layers, positive integers such as 400,400; got '4,0'"),
         (("--hidden", "many"), "--hidden must be sizes of layers"),
         (("--pretrain", "rbm"), "--pretrain needs --hidden"),
+        (("--hidden", "4", "--pretrain", "rbm:0"), "--pretrain must be rbm, or rbm:60 for 60 passes"),
+        (("--hidden", "4", "--pretrain", "dbn"), "--pretrain must be rbm, or rbm:60 for 60 passes"),
     ],
 )
 def test_options_of_no_network_are_refused(undercut, tmp_path, options, message):
@@ -124,6 +130,22 @@ def test_options_of_no_network_are_refused(undercut, tmp_path, options, message)
     code, _, err = undercut("train", "--task", "sequence", tmp_path / "x.svm", *options)
     assert code == 2
     assert message in " ".join(err.split())
+
+
+def test_passes_of_pretraining_and_the_seed_decide_the_start(undercut, tmp_path):
+    X = (np.random.default_rng(0).random((40, 6)) < 0.5).astype(float)
+    dump_svmlight_file(
+        X, np.arange(40) % 3, str(tmp_path / "x.svm"), query_id=np.repeat(np.arange(8), 5), zero_based=False
+    )
+    objectives = []
+    for at, (passes, seed) in enumerate(((":3", 0), (":3", 0), (":9", 0), (":3", 1))):
+        options = ("--hidden", "4", "--pretrain", f"rbm{passes}", "--seed", seed, "--max-steps", 2, "--n-features", 6)
+        undercut("train", "--task", "sequence", tmp_path / "x.svm", *options, "-o", tmp_path / f"{at}.uc")
+        objectives.append(load_model(tmp_path / f"{at}.uc").objective_)
+    assert objectives[0] == objectives[1]
+    assert len(set(objectives)) == 3
+    report = json.loads(undercut("info", tmp_path / "0.uc", "--json")[1])
+    assert (report["layers"], report["pretraining"]) == ([6, 4, 3], "Boltzmann machines, 3 passes")
 
 
 def test_folds_of_the_letters_are_chosen(undercut, tmp_path):
@@ -162,7 +184,7 @@ def test_a_run_continues_from_a_model(chunks, undercut, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--task", "sequences"), "--task must be sequence or rna or hmm or absent"),
+        (("--task", "sequences"), "--task must be sequence or rna or hmm or connected or absent"),
         (("--task", "sequence", "--loss", "hinge"), "--loss must be m3n or crf"),
         (("--task", "sequence", "--template", "wrod[0]"), "a template looks at word, pos"),
         (("--task", "sequence", "--template", "word[0"), "made of parts like word[-1]"),

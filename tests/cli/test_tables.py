@@ -9,7 +9,7 @@ import onnxruntime
 import polars as pl
 import pytest
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_iris
+from sklearn.datasets import dump_svmlight_file, load_iris
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -187,9 +187,23 @@ def test_a_pipeline_predicts_a_table_and_shows_its_steps(run, tmp_path, cars):
     done = run("predict", tmp_path / "m.uc", tmp_path / "cars.csv")
     assert done.stdout.split() == model.predict(cars).tolist()
     assert "ColumnTransformer, LinearClassifier" in run("info", tmp_path / "m.uc").stdout
-    assert_fails(run("evaluate", tmp_path / "m.uc", tmp_path / "cars.csv"), 1, "the model is a pipeline")
+    assert_fails(run("evaluate", tmp_path / "m.uc", tmp_path / "cars.csv"), 1, "the column of the targets is unknown")
     save_model(make_pipeline(CountVectorizer(), LinearClassifier()).fit(["ham", "spam"], [0, 1]), tmp_path / "m.uc")
     assert_fails(run("predict", tmp_path / "m.uc", tmp_path / "cars.csv"), 1, "takes no rows of numbers")
+
+
+def test_evaluate_gives_the_score_and_the_certificate_of_a_pipeline(run, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(StandardScaler(), LinearClassifier()).fit(X, y)
+    save_model(model, tmp_path / "m.uc")
+    dump_svmlight_file(X, y, str(tmp_path / "iris.svm"), zero_based=False)
+    told = json.loads(run("evaluate", tmp_path / "m.uc", tmp_path / "iris.svm", "--json").stdout)
+    assert told["accuracy"] == model.score(X, y)
+    predicted = run("predict", tmp_path / "m.uc", tmp_path / "iris.svm").stdout.split()
+    assert predicted == list(map(str, model.predict(X).tolist()))
+    assert told["training_lower_bound"] == model[-1].lower_bound_
+    refused = run("evaluate", tmp_path / "m.uc", tmp_path / "iris.svm", "--memory", "1GB")
+    assert_fails(refused, 2, "and not for a Pipeline")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -119,10 +119,14 @@ def test_constant_features_are_harmless():
     assert model.score([np.column_stack([x, np.full(len(x), 5.0)]) for x in X], y) > 0.8
 
 
-def test_a_device_computes_the_same_scores(classifier):
-    pytest.importorskip("torch")
-    model = HmmClassifier(3, 1, device="cpu").fit(*isolated())
-    np.testing.assert_allclose(model.parameters_, classifier.parameters_, rtol=1e-6, atol=1e-9)
+@pytest.mark.parametrize(("kind", "data"), [(HmmClassifier, isolated), (HmmRecognizer, sentences)])
+def test_a_device_computes_the_same_scores(kind, data, device, request):
+    here = request.getfixturevalue("classifier" if kind is HmmClassifier else "recognizer")
+    model = kind(3, 1, device=device).fit(*data())
+    np.testing.assert_allclose(model.parameters_, here.parameters_, rtol=1e-6, atol=1e-9)
+    X = data(seed=1)[0]
+    for mine, other in zip(model.predict_states(X), here.predict_states(X), strict=True):
+        np.testing.assert_array_equal(mine, other)
 
 
 def test_a_warm_start_goes_on_from_the_last_solution():
@@ -208,7 +212,7 @@ def test_bad_input_is_refused_with_its_place(samples, y, rest, message):
 @pytest.mark.parametrize(
     "settings",
     [{"n_states": 0}, {"n_mixtures": -1}, {"lam": 0.0}, {"theta": (1.0, 0.0, 1.0)}, {"theta": (1.0,)},
-     {"variance_floor": 0.0}, {"covariance": "tied"}],
+     {"theta": ("1",) * 3}, {"variance_floor": 0.0}, {"covariance": "tied"}, {"margin": 0.0}],
 )  # fmt: skip
 def test_settings_outside_their_domain_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):

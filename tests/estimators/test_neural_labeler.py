@@ -96,17 +96,18 @@ def test_a_linear_fit_after_a_network_starts_anew(model):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_tensors_are_fitted_as_arrays(model):
+def test_tensors_are_fitted_as_arrays(device):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X, y = np.concatenate(TRAIN[0]), [label for part in TRAIN[1] for label in part]
     lengths = [len(part) for part in TRAIN[0]]
     settings = SETTINGS | {"max_steps": 8}
     array = SequenceLabeler(**settings).fit(X, y, lengths=lengths)
-    tensor = SequenceLabeler(**settings, device="cpu").fit(X, y, lengths=lengths)
-    given = SequenceLabeler(**settings).fit(torch.as_tensor(X), y, lengths=lengths)
+    tensor = SequenceLabeler(**settings, device=device).fit(X, y, lengths=lengths)
+    given = SequenceLabeler(**settings).fit(torch.as_tensor(X, device=device), y, lengths=lengths)
     assert tensor.objective_ == pytest.approx(array.objective_, rel=1e-3)
     assert given.objective_ == tensor.objective_
-    assert given.score(torch.as_tensor(X), y, lengths=lengths) == tensor.score(X, y, lengths=lengths)
+    there = torch.as_tensor(X, device=device)
+    assert given.score(there, y, lengths=lengths) == tensor.score(X, y, lengths=lengths)
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,27 @@ def test_pixels_of_a_byte_are_refused_by_a_binary_machine():
 def test_a_path_of_lambda_is_for_linear_models():
     with pytest.raises(ParameterError, match="a path of lambda is for linear models: use GridSearchCV"):
         SequenceLabelerCV([1e-2], hidden=(4,)).fit(*TRAIN)
+
+
+def test_features_whose_products_would_overflow_are_refused():
+    with pytest.raises(DataError, match=r"must not exceed 1e\+100; got 1e\+200: scale the features"):
+        SequenceLabeler(hidden=(4,)).fit([1e200 * part for part in TRAIN[0]], TRAIN[1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_tensors_of_any_kind_are_taken_or_refused():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X, y = torch.as_tensor(np.concatenate(TRAIN[0])), [label for part in TRAIN[1] for label in part]
+    lengths = [len(part) for part in TRAIN[0]]
+    settings = SETTINGS | {"max_steps": 2}
+    plain = SequenceLabeler(**settings).fit(X, y, lengths=lengths).objective_
+    for given in (X.clone().requires_grad_(), X.to(torch.int64), X > 0.5):
+        assert SequenceLabeler(**settings).fit(given, y, lengths=lengths).objective_ == pytest.approx(plain)
+    with pytest.raises(DataError, match=r"X must be a dense tensor, or a sparse matrix of SciPy; got .*sparse_coo"):
+        SequenceLabeler(**settings).fit(X.to_sparse(), y, lengths=lengths)
+
+
+@pytest.mark.parametrize("setting", [{"n_passes": 2.5}, {"batch_size": 0}, {"step_size": 0.0}, {"momentum": 1.0}])
+def test_settings_of_pretraining_have_domains(setting):
+    with pytest.raises(ParameterError, match=f"`{next(iter(setting))}` must be"):
+        ContrastiveDivergence(**setting)

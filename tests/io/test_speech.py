@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from undercut.errors import DataError, ParameterError
-from undercut.io import joined, load_speech
+from undercut.io import joined, load_connected, load_speech
 
 X = np.arange(12.0).reshape(6, 2).astype(np.float16)
 GOOD = {"X": X, "offsets": [0, 2, 3, 6], "digit": [1, 0, 1], "speaker": [0, 0, 1], "index": [4, 5, 6]}
@@ -81,3 +81,33 @@ def test_recordings_of_nobody_are_not_joined(archive):
         joined(data, 2)
     with pytest.raises(ParameterError, match="`words` must be two numbers"):
         joined(load_speech(archive(**GOOD)), 2, words=(3, 1))
+
+
+def test_utterances_of_several_words_come_back_from_their_archive(archive):
+    data = joined(load_speech(archive(**GOOD)), 4, seed=3)
+    again = load_connected(archive(**data.arrays))
+    assert again.y == data.y
+    np.testing.assert_array_equal(again.X, data.X)
+    np.testing.assert_array_equal(again.lengths, data.lengths)
+    assert load_connected(archive(X=X, offsets=[0, 6])).y is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"word_offsets": [0, 1, 3]}, "'word_offsets': offsets must go from 0 to the number of words, 4; got 0 to 3"),
+        ({"word_offsets": [0, 0, 4]}, "'word_offsets': offsets must increase"),
+        ({"word_offsets": [0, 4]}, "'word_offsets' must have one entry more than there are utterances, 3; got 2"),
+        ({"words": [["a", "b"], ["c", "d"]]}, r"one list of the words of all utterances; got shape \(2, 2\)"),
+        ({"offsets": [0, 7]}, "offsets must go from 0 to the number of frames, 6"),
+    ],
+)
+def test_broken_archives_of_several_words_are_refused(change, message, archive):
+    good = {"X": X, "offsets": [0, 2, 6], "words": ["a", "b", "c", "d"], "word_offsets": [0, 1, 4]}
+    with pytest.raises(DataError, match=message):
+        load_connected(archive(**good | change))
+
+
+def test_words_without_their_offsets_are_refused(archive):
+    with pytest.raises(DataError, match="must hold 'word_offsets' beside 'words'; it holds X, offsets, words"):
+        load_connected(archive(X=X, offsets=[0, 6], words=["a"]))

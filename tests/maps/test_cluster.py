@@ -8,10 +8,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -23,8 +25,9 @@ from distributed.security import Security
 from undercut import L2, Hinge, Logistic, Stop, minimize
 from undercut.callbacks import Checkpoint, LiveProgress
 from undercut.errors import ClusterError, DataError
+from undercut.interrupts import graceful
 from undercut.maps.cluster import Cluster, ClusterParts
-from undercut.maps.parts import LocalParts, added
+from undercut.maps.parts import Delay, LocalParts, added
 from undercut.maps.sharded import ShardedDesign
 from undercut.risks import LinearRisk, MultivariateRisk, ShardedRisk
 from undercut.risks.combined import free_questions, questions
@@ -232,6 +235,10 @@ def test_signals_of_a_terminal_do_not_reach_the_workers(cluster):
     assert os.getpgrp() not in cluster.client.run(os.getpgrp).values()
 
 
+def test_workers_of_this_machine_keep_the_memory_of_their_evaluations(cluster):
+    assert set(cluster.client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) <= {None}
+
+
 def test_arrays_of_a_killed_worker_are_sent_again(cluster, data):
     X, y = data
     risk = hinge(cluster.keep([{"X": X[rows], "y": y[rows]} for rows in (slice(0, 100), slice(100, None))]))
@@ -331,9 +338,38 @@ def test_a_scheduler_that_goes_away_keeps_the_best_solution(files, local):
             risk.value(result.w)
 
 
-def test_no_scheduler_at_an_address_is_an_error_that_names_it():
-    import dask
+def waited(part, seconds):
+    time.sleep(seconds)
+    return part
 
+
+def test_questions_one_by_one_notice_that_the_scheduler_is_gone(monkeypatch):
+    """An answer that cannot arrive any more is not waited for."""
+    monkeypatch.setattr("undercut.maps.cluster.clients.POLL", 0.2)
+    with threads(2) as client:
+        parts = Cluster(client).load(abs, [-1, 2])
+
+        def close(k, answer):
+            client.cluster.close()
+
+        with pytest.raises(ClusterError, match="does not answer"):
+            parts.streamed(waited, [0, 1, 0, 1], lambda k: (0.05 + k,), close, Delay(2, 2))
+
+
+def test_no_more_questions_leave_after_ctrl_c():
+    with threads(1) as client, graceful() as signals:
+        parts, answers = Cluster(client).load(abs, [-1, 2]), []
+
+        def interrupt(k, answer):
+            answers.append(answer)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        parts.streamed(waited, [0, 1, 0, 1], lambda k: (0.0,), interrupt, Delay(1, 0))
+        assert answers == [1]
+        assert signals.number == signal.SIGINT
+
+
+def test_no_scheduler_at_an_address_is_an_error_that_names_it():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
         pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"),
@@ -350,21 +386,33 @@ def test_a_local_cluster_listens_on_the_loopback_interface_alone(cluster):
         assert all(socket.inet_ntoa(bytes.fromhex(address)[::-1]) == "127.0.0.1" for address in bound)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-def test_tls_settings_pass_through_and_connections_without_them_are_refused(tmp_path):
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+def certified(folder, name):
+    """TLS settings with a key and a certificate of their own, and their files."""
+    key, certificate = str(folder / f"{name}.key"), str(folder / f"{name}.pem")
     request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=undercut"]
     subprocess.run([*request, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     own = {f"tls_{role}_{kind}": file for role in ROLES for kind, file in (("cert", certificate), ("key", key))}
-    security = Security(tls_ca_file=certificate, require_encryption=True, **own)
-    local = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(**local, protocol="tls", host="127.0.0.1", security=security) as workers:
-        address = workers.scheduler_address
-        assert address.startswith("tls://127.0.0.1:")
-        with Cluster(address, security=security) as cluster:
-            assert cluster.load(abs, [-1, 2]).each(float) == [1.0, 2.0]
-        with pytest.raises(ClusterError, match=f"no scheduler answers at {address}: TLS expects a"):
-            Cluster(address)
+    return Security(tls_ca_file=certificate, require_encryption=True, **own), key, certificate
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+def test_worker_processes_talk_tls_and_connections_without_their_certificate_are_refused(tmp_path, files, local):
+    security, key, certificate = certified(tmp_path, "own")
+    other, _, _ = certified(tmp_path, "other")
+    with Cluster(1, security=security) as cluster:
+        assert cluster.address.startswith("tls://127.0.0.1:")
+        assert all(worker.startswith("tls://127.0.0.1:") for worker in cluster.workers())
+        agrees(minimize(hinge(cluster.load(read, files)), REG, stop=STOP), local)
+        settings = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
+        settings = {f"distributed.comm.tls.{name}": file for name, file in settings.items()}
+        with dask.config.set(settings), Cluster(cluster.address) as again:  # as --scheduler
+            assert again.workers() == cluster.workers()
+        refused = f"no scheduler answers at .*{cluster.address.partition('//')[2]}"
+        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+            for address, given in ((cluster.address, None), (cluster.address.replace("tls", "tcp"), None),
+                                   (cluster.address, other)):  # fmt: skip
+                with pytest.raises(ClusterError, match=refused):
+                    Cluster(address, security=given)
 
 
 def products(part, w):

@@ -17,6 +17,7 @@ from undercut.risks.structured.hmm.layout import HmmLayout
 from undercut.risks.structured.hmm.paths import aligned, looped
 from undercut.risks.structured.hmm.risk import ConnectedRisk, WordRisk
 from undercut.risks.structured.hmm.start import Likelihood, clusters, fit_words
+from undercut.testing import check_risk
 
 LAYOUT = HmmLayout(n_words=2, n_states=2, n_mixtures=2, n_features=2)
 LENGTHS = np.array([5, 4, 6])
@@ -145,10 +146,10 @@ def test_a_weight_of_2_equals_duplicating_the_utterance():
     np.testing.assert_allclose(weighted, doubled, rtol=1e-6)
 
 
-def connected_risk(frames):
+def connected_risk(frames, margin=1.0):
     words, ends = np.array([0, 1, 1, 0]), np.array([0, 2, 3, 4])
     labels = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
-    return ConnectedRisk(frames, labels, words, ends)
+    return ConnectedRisk(frames, labels, words, ends, margin=margin)
 
 
 @pytest.mark.parametrize("make", [lambda frames: WordRisk(frames, Y, [1.0, 2.0, 0.5]), connected_risk])
@@ -160,6 +161,34 @@ def test_subgradients_are_slopes(make, covariance):
     assert cut.value == risk.value(w) > 0.0
     numeric = np.array([(risk.value(w + h) - risk.value(w - h)) / 2e-6 for h in 1e-6 * np.eye(w.size)])
     np.testing.assert_allclose(cut.a, numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", [lambda frames: WordRisk(frames, Y), connected_risk])
+def test_planes_hold_everywhere_and_where_all_paths_tie(make):
+    check_risk(make(draw()[0]))
+
+
+def test_where_all_paths_tie_the_slope_is_the_limit_of_gradients():
+    """That of points where early words, late states and first Gaussians are a little better."""
+    layout = HmmLayout(3, 2, 2, 2)
+    frames, _ = draw(layout, np.array([5, 4, 6, 7]))
+    risk, near = WordRisk(frames, np.array([0, 1, 2, 1])), np.zeros(layout.n_params)
+    weights = layout.unpack(near)
+    weights.enter[:] = -1e-2 * np.arange(3)
+    weights.gaussians[:, 0] = np.tile([0.0, -1e-5, 1e-4, 9e-5], 3)
+    np.testing.assert_array_equal(risk.cut(np.zeros(layout.n_params)).a, risk.cut(near).a)
+
+
+@pytest.mark.parametrize("make", [lambda frames, m: WordRisk(frames, Y, margin=m), connected_risk])
+def test_a_larger_margin_is_the_same_in_other_units(make):
+    """Scores are linear in w along a ray from zero: only the ratio of scores and margin counts."""
+    frames, w = draw()
+    once, ten = make(frames, 1.0), make(frames, 10.0)
+    assert ten.value(10.0 * w) == pytest.approx(10.0 * once.value(w))
+    np.testing.assert_allclose(ten.cut(10.0 * w).a, once.cut(w).a)
+    assert ten.batch(np.arange(3)).value(w) == pytest.approx(ten.value(w))
+    with pytest.raises(ParameterError, match="`margin` must be positive and finite"):
+        make(frames, 0.0)
 
 
 def test_the_margin_of_connected_words_is_that_of_the_worst_path():
@@ -198,11 +227,26 @@ def test_sums_do_not_depend_on_how_frames_are_divided(monkeypatch):
     np.testing.assert_allclose(WordRisk(parts, Y).cut(w).a, whole.a)
 
 
-def test_a_device_gives_the_same_scores():
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+def test_a_device_gives_the_same_risks_paths_and_batches(covariance, device):
+    torch = pytest.importorskip("torch")
+    frames, w = draw(HmmLayout(2, 2, 2, 2, covariance))
+    there = Frames(torch.as_tensor(frames.X, device=device), frames.lengths, frames.layout)
+    rows = np.array([2, 0])
+    for make in (lambda frames: WordRisk(frames, Y), connected_risk):
+        np.testing.assert_allclose(make(there).cut(w).a, make(frames).cut(w).a, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(make(there).batch(rows).cut(w).a, make(frames).batch(rows).cut(w).a, atol=1e-12)
+    weights = frames.layout.unpack(w)
+    np.testing.assert_allclose(there.word_scores(weights), frames.word_scores(weights))
+    for mine, other in zip(looped(there, weights), looped(frames, weights), strict=True):
+        np.testing.assert_array_equal(mine.states, other.states)
+
+
+def test_a_device_may_hold_single_precision(device):
     torch = pytest.importorskip("torch")
     frames, w = draw()
-    there = Frames(torch.as_tensor(frames.X), frames.lengths, LAYOUT)
-    np.testing.assert_allclose(WordRisk(there, Y).cut(w).a, WordRisk(frames, Y).cut(w).a)
+    there = Frames(torch.as_tensor(frames.X, dtype=torch.float32, device=device), frames.lengths, LAYOUT)
+    np.testing.assert_allclose(WordRisk(there, Y).cut(w).a, WordRisk(frames, Y).cut(w).a, rtol=1e-4, atol=1e-5)
 
 
 def test_boundaries_of_words_are_found():

@@ -23,11 +23,13 @@ from undercut.measures import (
     Matthews,
     PartialRocArea,
     PrecisionAt,
+    Ranked,
     RecallAt,
     RocArea,
     contingency,
     measure_named,
 )
+from undercut.measures.base import Prices
 from undercut.testing import check_risk
 
 
@@ -575,3 +577,19 @@ def test_scores_that_overflow_are_called_so(name, fit_intercept):
     risk = MultivariateRisk(1e200 * X, y, MEASURES[name], fit_intercept=fit_intercept)
     with pytest.raises(NonfiniteError), np.errstate(over="ignore", invalid="ignore"):
         risk.cut(np.full(5, 1e200))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.05, 1.0, 20.0])
+def test_the_search_by_bounds_finds_the_worst_table_of_the_matthews_correlation(scale, rng):
+    by_all_tables = ContingencyMeasure(Matthews().loss)
+    for _ in range(30):
+        positives, negatives = (np.sort(rng.standard_normal(rng.integers(1, 60)) * scale)[::-1] for _ in range(2))
+        ranked = Ranked.of(positives + rng.integers(-1, 3), negatives, Prices(*rng.choice([0.5, 0.02, 0.001], 2)))
+        found = Matthews().value(ranked, Matthews().worst(ranked))
+        assert found == pytest.approx(by_all_tables.value(ranked, by_all_tables.worst(ranked)), rel=1e-12, abs=1e-12)
+
+
+def test_equal_scores_have_the_partial_area_of_a_random_order():
+    y = np.where(np.arange(40) < 10, 1.0, -1.0)
+    assert PartialRocArea(0.1).label_loss(y, np.zeros(40)) == pytest.approx(1.0 - 0.05)
+    assert PartialRocArea(1.0).label_loss(y, np.zeros(40)) == pytest.approx(0.5)

@@ -92,8 +92,15 @@ def test_one_and_eight_parts_take_the_steps_of_the_local_solver_to_the_same_cert
     make = partial(LinearRisk, loss=loss, fit_intercept=fit_intercept)
     risks = [ShardedRisk.of(divided({"X": X, "y": SIGNS}, n_parts), make) for n_parts in (1, 8)]
     agree([minimize(risk, L2(1e-3), "line_search_bundle") for risk in (*risks, make(X, SIGNS))])
-    agree([minimize(risk, L2(1e-3)) for risk in risks])  # Newton, which locally has a second bound
+    agree([minimize(risk, L2(1e-3)) for risk in (*risks, make(X, SIGNS))])
     assert type(resolve("auto", risks[0], L2(1e-3))) is type(resolve("auto", make(X, SIGNS), L2(1e-3)))
+
+
+def test_newton_steps_on_classes_have_the_bound_of_all_slopes_in_parts_too():
+    y = np.digitize(X[:, 0] + 0.4 * RNG.standard_normal(N), [-0.3, 0.7])
+    make = partial(MulticlassRisk, loss=Softmax(), n_classes=3)
+    parts = [ShardedRisk.of(divided({"X": X, "y": y}, n_parts), make) for n_parts in (1, 8)]
+    agree([minimize(risk, L2(1e-3), "newton") for risk in (make(X, y), *parts)])
 
 
 def agree(results):

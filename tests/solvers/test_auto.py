@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
+from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
 from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
@@ -27,13 +27,24 @@ from undercut.solvers import (
     Newton,
     NonconvexBundle,
     PairDescent,
+    PrimalDual,
     ProximalBundle,
     Race,
     Relay,
+    SmallProgram,
     TruncatedNewton,
     WorkingSet,
 )
-from undercut.solvers.auto import LEAST_PLANES, MOST_PLANES, NEWTON_PARAMS, PLANES_BYTES, TABLE, chain_planes, resolve
+from undercut.solvers.auto import (
+    FEW_STEPS,
+    LEAST_PLANES,
+    MOST_PLANES,
+    NEWTON_PARAMS,
+    PLANES_BYTES,
+    TABLE,
+    chain_planes,
+    resolve,
+)
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -70,28 +81,32 @@ def several_classes(d, loss):
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
-    (Problem("hinge").risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("hinge").risk(), Entropy(0.1), LevelBundle()),
+    (Problem("hinge").risk(), Entropy(0.1), Relay(candidates=(SmallProgram(), LevelBundle()))),
+    (Problem("hinge", n=300).risk(), Entropy(0.1), LevelBundle()),
     (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
-    (Problem("absolute").risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
+    (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
+    (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
+    (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge").risk(), L2(1e-5), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge", n=300).risk(), L2(1e-5), LineSearchBundle()),
     (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
     (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
     (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
-    (Problem("logistic").risk(), L2(0.1), Newton()),
+    (Problem("logistic").risk(), L2(0.1), Relay(candidates=(SmallProgram(), Newton()))),
+    (Problem("logistic", n=300).risk(), L2(0.1), Newton()),
     (
         Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
         L2(0.1),
         Race(candidates=(LineSearchBundle(), TruncatedNewton())),
     ),
     (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
-    (Problem("squared").risk(), L2(0.1), LeastSquares()),
-    (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
+    (Problem("squared", n=300).risk(), L2(0.1), LeastSquares()),
+    (Problem("hinge", n=300).risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
     (sparse(200, 1500, Hinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(200, 1500, SquaredHinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
@@ -102,9 +117,9 @@ CASES = [
         Race(candidates=(TruncatedNewton(), LineSearchBundle())),
     ),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle()),
-    (PairwiseRisk(X, Y), L2(0.1), LevelBundle()),
+    (sparse(300, 30, Hinge()), L2(0.1), LineSearchBundle()),
+    (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle(bound_every=4)),
+    (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
     (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
     (several_classes(200, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),

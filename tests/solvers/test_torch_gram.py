@@ -98,7 +98,7 @@ def test_the_classifier_works_on_a_device():
     blocks = KernelClassifier(device="cpu", solver=KernelHedging(blocks=2))
     with pytest.raises(CapabilityError, match="blocks need the Gram matrix in main memory"):
         blocks.fit(X, y)
-    with pytest.raises(CapabilityError, match="device must be one that torch can use; got 'tpu9'"):
+    with pytest.raises(CapabilityError, match="`device` must be one that torch can use; got 'tpu9'"):
         KernelClassifier(device="tpu9").fit(X, y)
 
 

@@ -125,8 +125,8 @@ def _best_end(ways, leave, n_states):
 
 
 @njit(cache=True, nogil=True)
-def isolated(nodes, which, moments, stay, leave, enter, y, weight, offsets, first, last, slopes, moves):
-    """``sum_s weight_s max_c (F_c + [c != y_s] - F_{y_s})`` over a block, F a score per frame.
+def isolated(nodes, which, moments, stay, leave, enter, y, weight, margin, offsets, first, last, slopes, moves):
+    """``sum_s weight_s max_c (F_c + margin [c != y_s] - F_{y_s})`` over a block, F a score per frame.
 
     ``slopes`` (Gaussians x moments) and ``moves`` (stay, leave, enter, one after the other) get a subgradient added.
     """
@@ -140,7 +140,7 @@ def isolated(nodes, which, moments, stay, leave, enter, y, weight, offsets, firs
         _score_words(nodes[low:high], stay, leave, enter, n_states, scores)
         worst, value = y[s], 0.0
         for c in range(n_words):
-            excess = (scores[c] - scores[y[s]]) / (high - low) + 1.0
+            excess = (scores[c] - scores[y[s]]) / (high - low) + margin
             if c != y[s] and not excess <= value:
                 worst, value = c, excess
         if worst == y[s]:
@@ -156,9 +156,9 @@ def isolated(nodes, which, moments, stay, leave, enter, y, weight, offsets, firs
 
 
 @njit(cache=True, nogil=True)
-def connected(nodes, which, moments, stay, leave, enter, labels, words, ends, weight, offsets, first, last, slopes,
-              moves):  # fmt: skip
-    """``sum_s weight_s max_p (F(p) + share of frames in a wrong word - F(best path of the true words))``.
+def connected(nodes, which, moments, stay, leave, enter, labels, words, ends, weight, margin, offsets, first, last,
+              slopes, moves):  # fmt: skip
+    """``sum_s weight_s max_p (F(p) + margin share of frames in a wrong word - F(best path of the true words))``.
 
     ``labels`` are the true words of the frames; utterance s consists of ``words[ends[s] : ends[s + 1]]``.
     """
@@ -173,9 +173,9 @@ def connected(nodes, which, moments, stay, leave, enter, labels, words, ends, we
         true = align(here, stay, leave, enter, words[ends[s] : ends[s + 1]], n_states, paths[0], begins[0])
         for t in range(n):
             for q in range(here.shape[1]):
-                here[t, q] += 1.0
+                here[t, q] += margin
             for q in range(labels[offsets[s] + t] * n_states, (labels[offsets[s] + t] + 1) * n_states):
-                here[t, q] -= 1.0
+                here[t, q] -= margin
         value = (loop(here, stay, leave, enter, n_states, paths[1], begins[1]) - true) / n
         if value <= 0.0:
             continue

@@ -31,7 +31,7 @@ app = typer.Typer(name="undercut", no_args_is_help=True, pretty_exceptions_enabl
 
 ModelFile = Annotated[Path, typer.Argument(help="A model written by undercut train; - is standard input")]
 DataFile = Annotated[
-    Path, typer.Argument(help="A file like the one it was trained on, also .gz, .bz2 or .xz; - is standard input")
+    Path, typer.Argument(help="Files like those it was trained on, by name or pattern; - is standard input")
 ]
 Folds = Annotated[str | None, typer.Option(help="Of letter.data, such as 8-9")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse features never seen in training; else they are ignored")]
@@ -42,7 +42,7 @@ Memory = Annotated[
     typer.Option(help="Leave the rows on disk, in a cache beside FILE, and use at most this, such as 2GB"),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="Use the workers of the Dask scheduler at this address; FILE may be a pattern")
+    str | None, typer.Option(help="Use the workers of the Dask scheduler at this address, which read the files")
 ]
 Workers = Annotated[int | None, typer.Option(help="The same with this many new processes on this machine", min=1)]
 Cache = Annotated[Path | None, typer.Option(help="With --memory: the folder of that cache")]
@@ -128,7 +128,7 @@ def predict(
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
         if (cluster := OnCluster.of(given)) is not None:
             with cluster.connected():
-                predict_there(of, file, output, wanted=wanted, strict=strict)
+                predict_there(of, file, output, wanted=wanted, folds=folds, strict=strict)
             return
         with input_file(file) as source:
             write_predictions(of, source, output, wanted=wanted, folds=folds, strict=strict, on_disk=OnDisk.of(given))
@@ -159,7 +159,7 @@ def evaluate(
     with logged(quiet=quiet, log_file=log_file), input_file(model) as of:
         if (cluster := OnCluster.of(given)) is not None:
             with cluster.connected():
-                evaluate_there(of, file, strict=strict, as_json=json, metrics=metrics)
+                evaluate_there(of, file, folds, strict=strict, as_json=json, metrics=metrics)
             return
         with input_file(file) as source:
             on_disk = OnDisk.of(given)

@@ -19,6 +19,7 @@ from undercut.cli.tasks.samples import as_wide_as, read_like, read_weights
 from undercut.errors import DataError, ParameterError, nearest
 from undercut.estimators import (
     HmmClassifier,
+    HmmRecognizer,
     KernelClassifier,
     LinearClassifier,
     LinearRegressor,
@@ -73,6 +74,7 @@ MODELS = (  # the first whose option is given; the last by default
     Model("task", (SequenceLabeler,), "sequence"),
     Model("task", (RnaFolder,), "rna"),
     Model("task", (HmmClassifier,), "hmm"),
+    Model("task", (HmmRecognizer,), "connected"),
     Model("unlabelled", (TransductiveClassifier,)),
     Model("measure", (MultivariateClassifier,)),
     Model("nu", (NoveltyDetector,)),

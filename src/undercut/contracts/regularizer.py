@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -189,6 +190,10 @@ class QuadraticRegularizer(DifferentiableRegularizer):
     @override
     def conjugate_curvature(self, A: FloatArray, z: FloatArray) -> FloatArray:
         return np.stack([self.dual_inner(A, a) for a in A])
+
+    def multiple_of(self, other: QuadraticRegularizer) -> float:
+        """The number that makes this of ``other`` by a product; NaN where there is none, or it is not known."""
+        return math.nan
 
     @abstractmethod
     def at_center(self, a: FloatArray) -> float:

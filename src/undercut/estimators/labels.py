@@ -17,13 +17,23 @@ from undercut.types import Array
 def encoded(labels: list[Any]) -> tuple[Array, NDArray[np.int64]]:
     """The different labels, and the number of each token's."""
     plain = [_plain(label) for label in labels]
-    distinct: list[Any] = list(dict.fromkeys(plain))
+    classes = ordered(distinct_labels(plain))
+    codes = {label: code for code, label in enumerate(classes)}
+    return class_array(classes), np.array([codes[label] for label in plain], np.int64)
+
+
+def distinct_labels(labels: list[Any]) -> list[Any]:
+    """The different labels, in the order in which they appear."""
+    return list(dict.fromkeys(map(_plain, labels)))
+
+
+def ordered(distinct: list[Any]) -> list[Any]:
+    """Different labels in increasing order, or, where they have no order, in that of their appearance."""
     if len(distinct) < 2:
         raise DataError(f"a labeler needs at least 2 different labels; got 1: {distinct[0]!r}")
-    with suppress(TypeError):  # labels without an order stay in that of their appearance
-        distinct = sorted(distinct)
-    codes = {label: code for code, label in enumerate(distinct)}
-    return class_array(distinct), np.array([codes[label] for label in plain], np.int64)
+    with suppress(TypeError):
+        return sorted(distinct)
+    return distinct
 
 
 def _plain(label: Any) -> Hashable:

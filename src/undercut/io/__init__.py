@@ -4,7 +4,8 @@ from undercut.io.conll import ConllData, as_conll, load_conll
 from undercut.io.model_file import load_model, save_model
 from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
-from undercut.io.speech import ConnectedData, SpeechData, joined, load_speech
+from undercut.io.several import load_several
+from undercut.io.speech import ConnectedData, SpeechData, joined, load_connected, load_speech
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight
 from undercut.io.tables import TableColumns, TableData, load_table
 from undercut.io.text_blocks import ByteRange, byte_ranges
@@ -26,9 +27,11 @@ __all__ = [
     "iter_svmlight",
     "joined",
     "load_conll",
+    "load_connected",
     "load_model",
     "load_ocr",
     "load_rna",
+    "load_several",
     "load_speech",
     "load_svmlight",
     "load_table",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from undercut.errors import CapabilityError, DataError
 from undercut.io.reading import open_decompressed, undamaged
+from undercut.io.several import matching
 from undercut.io.svmlight import FilePath
 
 if TYPE_CHECKING:
@@ -29,8 +30,13 @@ def is_table(path: FilePath) -> bool:
 
 
 def read_frame(path: FilePath) -> pl.DataFrame:
-    """The table of a file; the columns of a CSV or TSV file are texts, null where a value is missing."""
+    """The table of a file, or of all that a pattern stands for.
+
+    The columns of a CSV or TSV file are texts, null where a value is missing.
+    """
     polars, name = _polars(), os.fsdecode(path)
+    if (paths := matching(path)) != [name]:
+        return _below(polars, paths)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {name}")
     frame: pl.DataFrame
@@ -44,6 +50,19 @@ def read_frame(path: FilePath) -> pl.DataFrame:
     if frame.height == 0:
         raise DataError(f"{name}: holds no row below its header")
     return frame
+
+
+def _below(polars: Any, paths: list[str]) -> pl.DataFrame:
+    """The rows of several tables, one below the other."""
+    frames = [read_frame(path) for path in paths]
+    for path, frame in zip(paths, frames, strict=True):
+        if frame.columns != frames[0].columns:
+            raise DataError(
+                f"all tables must have the same columns; {path} has {', '.join(frame.columns)}, and {paths[0]} has "
+                f"{', '.join(frames[0].columns)}"
+            )
+    joint: pl.DataFrame = polars.concat(frames, how="vertical_relaxed")
+    return joint
 
 
 def typed_frame(path: FilePath) -> pl.DataFrame:

@@ -93,6 +93,13 @@ def open_decompressed(name: str) -> Iterator[io.BufferedIOBase]:
                 yield stream
 
 
+def first_line(name: str) -> str:
+    """The first line of a file that is neither empty nor a comment."""
+    with open_decompressed(name) as stream:
+        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
+        return next(lines, b"").decode(errors="replace")
+
+
 def is_compressed(name: str) -> bool:
     """Whether ``open_decompressed`` decompresses this file."""
     with open(name, "rb") as file:

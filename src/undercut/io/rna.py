@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from undercut.errors import DataError
@@ -65,6 +65,16 @@ def load_rna(path: str | os.PathLike[str]) -> RnaData:
         raise DataError(f"{name}: either all sequences have a structure or none; {lacking!r} has none")
     names, families, sequences, _ = map(list, zip(*records, strict=True))
     return RnaData(names, families, sequences, structures or None)
+
+
+def joined(parts: Sequence[RnaData]) -> RnaData:
+    """The sequences of several files; their structures where all of them have structures."""
+    names = [name for part in parts for name in part.names]
+    families = [family for part in parts for family in part.families]
+    sequences = [sequence for part in parts for sequence in part.sequences]
+    known = [part.structures for part in parts if part.structures is not None]
+    structures = [each for some in known for each in some] if len(known) == len(parts) else None
+    return RnaData(names, families, sequences, structures)
 
 
 def _lines(name: str) -> Iterator[str]:

@@ -7,6 +7,13 @@
 | ``digit`` or ``label`` | (recordings,) | the word that was said; may be missing in a file to predict |
 | ``speaker`` | (recordings,) | who said it; may be missing |
 | ``index`` | (recordings,) | which of the speaker's recordings of the word it is; may be missing |
+
+Utterances of several words have two arrays in place of a label, which a file to predict may leave out:
+
+| array | shape | what |
+|---|---|---|
+| ``words`` | (words,) | the words of all utterances, one utterance after the other |
+| ``word_offsets`` | (recordings + 1,) | utterance i has the words ``word_offsets[i] ... word_offsets[i + 1] - 1`` |
 """
 
 from __future__ import annotations
@@ -59,15 +66,7 @@ def load_speech(path: str | os.PathLike[str]) -> SpeechData:
     >>> data.X.dtype, data.lengths, data.y
     (dtype('float64'), array([2, 1]), array([7, 1]))
     """
-    name = os.fsdecode(path) if isinstance(path, str | os.PathLike) else "archive"
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, TypeError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{name}: must be a NumPy archive (.npz) of plain arrays; got {error}") from error
-    for key in ("X", "offsets"):
-        if key not in arrays:
-            raise DataError(f"{name}: must hold an array {key!r}; it holds {', '.join(arrays) or 'none'}")
+    name, arrays = _archive(path)
     X = features(arrays["X"], name)
     lengths = lengths_of(arrays["offsets"], X.shape[0], name)
     label = next((arrays[key] for key in LABELS if key in arrays), None)
@@ -78,6 +77,20 @@ def load_speech(path: str | os.PathLike[str]) -> SpeechData:
     return SpeechData(X, lengths, *facts.values())
 
 
+def _archive(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
+    """The name of an archive in messages, and its arrays, ``X`` and ``offsets`` among them."""
+    name = os.fsdecode(path) if isinstance(path, str | os.PathLike) else "archive"
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (ValueError, TypeError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{name}: must be a NumPy archive (.npz) of plain arrays; got {error}") from error
+    for key in ("X", "offsets"):
+        if key not in arrays:
+            raise DataError(f"{name}: must hold an array {key!r}; it holds {', '.join(arrays) or 'none'}")
+    return name, arrays
+
+
 def features(X: Any, name: str = "X") -> FloatArray:
     """A matrix of features in double precision, in which squares of narrow types do not overflow."""
     X = np.asarray(X)
@@ -86,8 +99,8 @@ def features(X: Any, name: str = "X") -> FloatArray:
     return np.asarray(X, dtype=np.float64)
 
 
-def lengths_of(offsets: Any, n_frames: int, name: str = "X") -> NDArray[np.int64]:
-    """How many frames each recording has; ``DataError`` where offsets do not cover all frames in order.
+def lengths_of(offsets: Any, n_rows: int, name: str = "X", rows: str = "frames") -> NDArray[np.int64]:
+    """How many frames each recording has; ``DataError`` where offsets do not cover all of them in order.
 
     >>> lengths_of([0, 2, 5], 5)
     array([2, 3])
@@ -98,9 +111,9 @@ def lengths_of(offsets: Any, n_frames: int, name: str = "X") -> NDArray[np.int64
             f"{name}: offsets must be a list of at least two integers; got shape {edges.shape} of {edges.dtype}"
         )
     edges = edges.astype(np.int64)
-    if edges[0] != 0 or edges[-1] != n_frames:
+    if edges[0] != 0 or edges[-1] != n_rows:
         raise DataError(
-            f"{name}: offsets must go from 0 to the number of frames, {n_frames}; got {edges[0]} to {edges[-1]}"
+            f"{name}: offsets must go from 0 to the number of {rows}, {n_rows}; got {edges[0]} to {edges[-1]}"
         )
     lengths = np.diff(edges)
     if (lengths < 1).any():
@@ -114,7 +127,50 @@ class ConnectedData(NamedTuple):
 
     X: FloatArray  # (frames, features)
     offsets: NDArray[np.int64]
-    y: list[list[Any]]  # the words of each utterance
+    y: list[list[Any]] | None  # the words of each utterance
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many frames each utterance has."""
+        return np.diff(self.offsets)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays of its archive: ``np.savez(path, **data.arrays)`` writes it."""
+        if self.y is None:
+            return {"X": self.X, "offsets": self.offsets}
+        ends = np.concatenate([[0], np.cumsum([len(words) for words in self.y])])
+        words = np.array([word for words in self.y for word in words])
+        return {"X": self.X, "offsets": self.offsets, "words": words, "word_offsets": ends}
+
+
+def load_connected(path: str | os.PathLike[str]) -> ConnectedData:
+    """Read an archive of utterances of several words; ``DataError`` names the array that breaks a rule.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> np.savez(file, **ConnectedData(np.ones((5, 2)), np.array([0, 3, 5]), [["one", "two"], ["six"]]).arrays)
+    >>> _ = file.seek(0)
+    >>> load_connected(file).y
+    [['one', 'two'], ['six']]
+    """
+    name, arrays = _archive(path)
+    X = features(arrays["X"], name)
+    offsets = np.concatenate([[0], np.cumsum(lengths_of(arrays["offsets"], X.shape[0], name))])
+    if "words" not in arrays:
+        return ConnectedData(X, offsets, None)
+    if "word_offsets" not in arrays:
+        raise DataError(f"{name}: must hold 'word_offsets' beside 'words'; it holds {', '.join(arrays)}")
+    words = arrays["words"]
+    if words.ndim != 1:
+        raise DataError(f"{name}: 'words' must be one list of the words of all utterances; got shape {words.shape}")
+    counts = lengths_of(arrays["word_offsets"], words.size, f"{name}: 'word_offsets'", "words")
+    if counts.size != offsets.size - 1:
+        raise DataError(
+            f"{name}: 'word_offsets' must have one entry more than there are utterances, {offsets.size}; "
+            f"got {counts.size + 1}"
+        )
+    return ConnectedData(X, offsets, [part.tolist() for part in np.split(words, np.cumsum(counts)[:-1])])
 
 
 def joined(data: SpeechData, n_utterances: int, *, words: tuple[int, int] = (3, 7), seed: int = 0) -> ConnectedData:

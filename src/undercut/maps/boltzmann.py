@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.devices import cast, dtype_name, on_host, sent, sigmoid, to_host, uniform_like
-from undercut.errors import DataError, require
+from undercut.errors import DataError, require, require_count
 from undercut.maps.networks import Layer, checked_sizes
 from undercut.threads import all_threads
 
@@ -47,10 +47,10 @@ class ContrastiveDivergence:
     decay: float = 2e-4  # of the weights, relative to the step
 
     def __post_init__(self) -> None:
-        require(self.n_passes >= 1, "`n_passes` must be at least 1", self.n_passes)
+        require_count("n_passes", self.n_passes)
+        require_count("batch_size", self.batch_size)
         require(0.0 < self.step_size < np.inf, "`step_size` must be positive and finite", self.step_size)
         require(0.0 <= self.momentum < 1.0, "`momentum` must be in [0, 1)", self.momentum)
-        require(self.batch_size >= 1, "`batch_size` must be at least 1", self.batch_size)
         require(0.0 <= self.decay < np.inf, "`decay` must be at least 0 and finite", self.decay)
 
     def layers(self, X: Any, hidden: Sequence[int], rng: np.random.Generator) -> list[Layer]:

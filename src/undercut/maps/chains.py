@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from undercut._jit import chain
 from undercut.contracts import Design
-from undercut.maps.emissions import Emissions
+from undercut.maps.emissions import Emissions, pairs_in
 from undercut.threads import in_threads
 from undercut.types import Array, FloatArray
 
@@ -118,6 +118,23 @@ class ChainMask(NamedTuple):
         for labels, tokens in zip(ends, (chains.offsets[:-1], chains.offsets[1:] - 1, np.arange(y.size)), strict=True):
             labels[y[tokens][counts[tokens]]] = True
         return ChainMask(self.transitions & transitions, *np.logical_and(self[1:], ends))
+
+
+class SeenPairs(NamedTuple):
+    """The pairs of feature and label, and of label and next label, that occur in true labelings."""
+
+    emissions: Array  # feature * n_labels + label, increasing
+    has: ChainMask
+
+    @classmethod
+    def of(cls, X: Any, y: Array, counts: Array, chains: Chains, has: ChainMask) -> SeenPairs:
+        """Those of the selected tokens among the weights that a model may have."""
+        return cls(pairs_in(X, y, counts, chains.n_labels), has.seen(y, counts, chains))
+
+    def joined(self, other: SeenPairs) -> SeenPairs:
+        """Those that occur here or there."""
+        both = ChainMask(*(one | another for one, another in zip(self.has, other.has, strict=True)))
+        return SeenPairs(np.union1d(self.emissions, other.emissions), both)
 
 
 class ChainDesign(Design):

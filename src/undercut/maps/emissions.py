@@ -108,10 +108,21 @@ class SomePairs(Emissions):
         return SomePairs(self.X[tokens], self.n_labels, self.features, self.labels)
 
 
-def seen_pairs(X: Any, y: Array, counts: Array, n_labels: int) -> SomePairs:
-    """The pairs of a feature that is not zero and the label of its token, over the selected tokens."""
-    X = cast(SparseDesign, as_matrix(sp.csr_array(X))).X
+def pairs_in(X: Any, y: Array, counts: Array, n_labels: int) -> Array:
+    """The pairs of a feature that is not zero and the label of its token, over the selected tokens.
+
+    Each is the number ``feature * n_labels + label``; they increase.
+    """
+    X = _sparse(X)
     entries = np.repeat(counts, np.diff(X.indptr)) & (X.data != 0)
-    codes = X.indices[entries].astype(np.int64) * n_labels + np.repeat(y, np.diff(X.indptr))[entries]
-    features, labels = np.divmod(np.unique(codes), n_labels)
-    return SomePairs(X, n_labels, features, labels)
+    return np.unique(X.indices[entries].astype(np.int64) * n_labels + np.repeat(y, np.diff(X.indptr))[entries])
+
+
+def some_pairs(X: Any, n_labels: int, codes: Array) -> SomePairs:
+    """Weights for the pairs of these numbers."""
+    features, labels = np.divmod(codes, n_labels)
+    return SomePairs(_sparse(X), n_labels, features, labels)
+
+
+def _sparse(X: Any) -> Any:
+    return cast(SparseDesign, as_matrix(sp.csr_array(X))).X

@@ -7,15 +7,28 @@ worker, and answers come back one by one (``each``) or added up on the way (``to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import override
 
 from undercut.errors import DataError, UndercutError
+from undercut.interrupts import requested
+
+
+class Delay(NamedTuple):
+    """How much questions may overlap."""
+
+    at_once: int  # questions on their way together
+    behind: int  # questions that leave while another one is on its way
+
+    def allows(self, ages: Iterable[int]) -> bool:
+        """Whether one more may leave; ``ages`` counts, for each on its way, the questions that left since, and it."""
+        ages = list(ages)
+        return len(ages) < self.at_once and all(age <= self.behind for age in ages)
 
 
 class Parts(ABC):
@@ -71,17 +84,19 @@ class Parts(ABC):
         draws: Sequence[int],
         now: Callable[[int], tuple[Any, ...]],
         take: Callable[[int, Any], None],
+        delay: Delay,
     ) -> None:
         """``take(k, function(part, *now(k)))`` for each k of ``draws``, without waiting for one before the next.
 
-        ``now`` is called when a question leaves, ``take`` when its answer arrives, after ``longest_delay`` other
-        answers at most.  A question that is lost with its worker has the answer ``None``.
+        ``now`` is called when a question leaves, in the order of the draws, and ``take`` when its answer arrives.  When
+        a question leaves does not depend on the draws that follow.  A question that is lost with its worker has the
+        answer ``None``.  After Ctrl-C or SIGTERM no more questions leave.
         """
 
     @property
     @abstractmethod
-    def longest_delay(self) -> int:
-        """How many answers may arrive between a question and its own."""
+    def delay(self) -> Delay:
+        """How much ``streamed`` overlaps questions where that is useful."""
 
 
 class LocalParts(Parts):
@@ -128,7 +143,7 @@ class LocalParts(Parts):
     def crossed(self, function: Callable[[list[Any], int], Any]) -> LocalParts:
         return LocalParts([function(self.values, k) for k in range(len(self))], self.names)
 
-    longest_delay = 0
+    delay = Delay(1, 0)
 
     @override
     def streamed(
@@ -137,8 +152,11 @@ class LocalParts(Parts):
         draws: Sequence[int],
         now: Callable[[int], tuple[Any, ...]],
         take: Callable[[int, Any], None],
+        delay: Delay,
     ) -> None:
         for k in draws:
+            if requested() is not None:
+                return
             with naming(self.names[k]):
                 take(k, function(self.values[k], *now(k)))
 

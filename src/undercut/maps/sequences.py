@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from undercut.devices import on_host, to_host
+from undercut.devices import library, on_host, to_host
 from undercut.errors import DataError
 
 
@@ -31,6 +31,8 @@ def stack_sequences(X: Any, lengths: Any = None) -> Sequences:
         return _checked(_stacked(X))
     if on_host(X):
         X = X.tocsr() if sp.issparse(X) else np.asarray(X)
+    elif X.layout != library(X).strided:
+        raise DataError(f"X must be a dense tensor, or a sparse matrix of SciPy; got a tensor with {X.layout}")
     if X.ndim != 2:
         raise DataError(f"X must be a matrix of all tokens where `lengths` is given; got shape {X.shape}")
     counts = np.asarray(lengths)

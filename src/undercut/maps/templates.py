@@ -215,23 +215,41 @@ class TemplateFeatures:
             )
         return View(0, functions[name])
 
-    def _fitted(self, data: ConllData) -> list[Codes]:
+    def strings(self, data: ConllData) -> dict[str, list[str]]:
+        """Of every view the different strings of some sentences, in the order in which they appear."""
         self._check(data)
+        return {name: list(dict.fromkeys(view.of(data))) for name, view in self._views.items()}
+
+    def number(self, found: Iterable[dict[str, list[str]]]) -> None:
+        """Number the strings of several parts of the data: the first half of a fit."""
+        parts = list(found)
         self._codes = {
-            name: {string: code for code, string in enumerate(dict.fromkeys(view.of(data)))}
-            for name, view in self._views.items()
+            name: {string: code for code, string in enumerate(dict.fromkeys(s for part in parts for s in part[name]))}
+            for name in self._views
         }
-        for template, parts in zip(self.templates, self._parts, strict=True):
-            if np.prod([float(len(self._codes[part.view])) for part in parts]) > np.iinfo(np.int64).max:
+        for template, parts_of in zip(self.templates, self._parts, strict=True):
+            if np.prod([float(len(self._codes[part.view])) for part in parts_of]) > np.iinfo(np.int64).max:
                 raise DataError(
                     f"the combinations of a template must fit into 63 bits; {template!r} has too many parts"
                 )
+
+    def combinations(self, data: ConllData) -> list[tuple[Codes, Codes]]:
+        """Of every template the combinations in some sentences, and how often each occurs."""
+        return [_counted(codes) for codes in self._combined(data)]
+
+    def choose(self, found: Iterable[list[tuple[Codes, Codes]]]) -> None:
+        """Make features of the combinations in several parts of the data: the second half of a fit."""
+        self._known = [self._frequent(each) for each in zip(*found, strict=True)]
+
+    def _fitted(self, data: ConllData) -> list[Codes]:
+        self.number([self.strings(data)])
         combined = self._combined(data)
-        self._known = [self._frequent(codes) for codes in combined]
+        self.choose([[_counted(codes) for codes in combined]])
         return combined
 
-    def _frequent(self, codes: Codes) -> Codes:
-        values, counts = np.unique(codes[codes >= 0], return_counts=True)
+    def _frequent(self, parts: Sequence[tuple[Codes, Codes]]) -> Codes:
+        values, at = np.unique(np.concatenate([some for some, _ in parts]), return_inverse=True)
+        counts = np.bincount(at, np.concatenate([counts for _, counts in parts]), values.size)
         return values[counts >= self.min_count]
 
     def _check(self, data: ConllData) -> None:
@@ -278,6 +296,12 @@ class TemplateFeatures:
         X = sp.csr_matrix((np.ones(indices.size), indices, indptr), shape=(columns.shape[0], base))
         X.has_canonical_format = True
         return X
+
+
+def _counted(codes: Codes) -> tuple[Codes, Codes]:
+    """The different combinations, and how often each occurs."""
+    values, counts = np.unique(codes[codes >= 0], return_counts=True)
+    return values, counts
 
 
 def _shifted(codes: Codes, offset: int, starts: Array, ends: Array) -> Codes:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.measures import worst_fbeta
+from undercut._jit.measures import worst_fbeta, worst_matthews
 from undercut.errors import CapabilityError, DataError, require
 from undercut.measures.base import Measure, Prices, Ranked, Violation, counts
 from undercut.types import FloatArray
@@ -187,38 +187,11 @@ class BalancedError(ThresholdMeasure):
         return Table(int(tp), int(fp))
 
 
-class SearchedMeasure(ThresholdMeasure):
-    """A measure whose most violated table is found by trying all (P + 1)(N + 1) of them, in blocks.
-
-    Memory is linear in the number of samples, time is quadratic.
-    """
-
-    @override
-    def worst(self, ranked: Ranked) -> Table:
-        n_positive, n_negative = ranked.sizes
-        prices, fp = ranked.prices, np.arange(n_negative + 1.0)
-        best, table = -np.inf, Table(0, 0)
-        rows = max(1, BLOCK // fp.size)
-        for start in range(0, n_positive + 1, rows):
-            stop = min(start + rows, n_positive + 1)
-            tp = np.arange(start, stop, dtype=np.float64)[:, None]
-            values = self.loss(tp, fp, n_positive - tp, n_negative - fp) + (
-                prices.alarm * ranked.alarms - prices.miss * ranked.missed[start:stop, None]
-            )
-            at = int(values.argmax())
-            worst, here = float(values.flat[at]), Table(start + at // fp.size, at % fp.size)
-            if np.isnan(worst) and np.isnan(self._loss_of(n_positive, n_negative, here)):
-                raise DataError(f"a loss must be finite; got NaN for tp, fp = {here.tp}, {here.fp}")
-            if worst > best:
-                best, table = worst, here
-        return table
-
-
 @dataclass(frozen=True)
-class Matthews(SearchedMeasure):
+class Matthews(ThresholdMeasure):
     """``Delta = 1 - Matthews correlation``, which is 1 where a prediction has one class only; needs both classes.
 
-    All tables are tried at every evaluation, so time is quadratic in the number of samples.
+    A search by bounds finds the most violated labeling in a small part of all tables.
 
     >>> round(Matthews().label_loss(np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, -1.0, -1.0])), 3)
     0.423
@@ -235,14 +208,19 @@ class Matthews(SearchedMeasure):
         spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
         return 1.0 - (tp * tn - fp * fn) / np.where(spread > 0.0, spread, 1.0)
 
+    @override
+    def worst(self, ranked: Ranked) -> Table:
+        scores = np.ascontiguousarray(ranked.positives), np.ascontiguousarray(ranked.negatives)
+        return Table(*worst_matthews(ranked.missed, ranked.alarms, *scores, *ranked.prices))
+
 
 @dataclass(frozen=True)
-class ContingencyMeasure(SearchedMeasure):
+class ContingencyMeasure(ThresholdMeasure):
     """``Delta = fun(tp, fp, fn, tn)``, a function of the user's; smaller is better, and usually 0 without mistakes.
 
     ``fun`` gets four arrays of floats that broadcast against one another and works elementwise.  All tables are tried
-    at every evaluation, so time is quadratic in the number of samples.  With the share of errors it is the mean hinge
-    loss:
+    at every evaluation, in blocks: time is quadratic in the number of samples, memory linear.  With the share of errors
+    it is the mean hinge loss:
 
     >>> from undercut import Hinge, LinearRisk, MultivariateRisk
     >>> X, y, w = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0]), np.array([0.3, -0.4])
@@ -267,6 +245,26 @@ class ContingencyMeasure(SearchedMeasure):
     @override
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         return self.fun(tp, fp, fn, tn)
+
+    @override
+    def worst(self, ranked: Ranked) -> Table:
+        n_positive, n_negative = ranked.sizes
+        prices, fp = ranked.prices, np.arange(n_negative + 1.0)
+        best, table = -np.inf, Table(0, 0)
+        rows = max(1, BLOCK // fp.size)
+        for start in range(0, n_positive + 1, rows):
+            stop = min(start + rows, n_positive + 1)
+            tp = np.arange(start, stop, dtype=np.float64)[:, None]
+            values = self.loss(tp, fp, n_positive - tp, n_negative - fp) + (
+                prices.alarm * ranked.alarms - prices.miss * ranked.missed[start:stop, None]
+            )
+            at = int(values.argmax())
+            worst, here = float(values.flat[at]), Table(start + at // fp.size, at % fp.size)
+            if np.isnan(worst) and np.isnan(self._loss_of(n_positive, n_negative, here)):
+                raise DataError(f"a loss must be finite; got NaN for tp, fp = {here.tp}, {here.fp}")
+            if worst > best:
+                best, table = worst, here
+        return table
 
 
 def need_both(name: str, n_positive: int, n_negative: int) -> None:

@@ -90,6 +90,12 @@ class L2(QuadraticRegularizer):
         scaled = direction if self.weights is None else direction * self.weights
         return float(self.gradient(w) @ direction), self.lam * float(scaled @ scaled)
 
+    @override
+    def multiple_of(self, other: QuadraticRegularizer) -> float:
+        if isinstance(other, L2) and self.center is other.center and self.weights is other.weights:
+            return self.lam / other.lam
+        return math.nan
+
     def _unscaled(self, z: FloatArray) -> FloatArray:
         """``M^-1 z``; infinite where that overflows."""
         with np.errstate(over="ignore"):

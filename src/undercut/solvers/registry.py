@@ -12,8 +12,10 @@ from undercut.solvers.bundle.dual_ascent import DualAscent
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
+from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
@@ -23,6 +25,7 @@ from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
@@ -51,8 +54,10 @@ _ALL: tuple[type[AnySolver], ...] = (
     DualAscent,
     ProximalBundle,
     LevelBundle,
+    ScoreBundle,
     Newton,
     TruncatedNewton,
+    SmallProgram,
     InteriorPoint,
     ColumnGeneration,
     LeastSquares,
@@ -64,6 +69,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     StochasticGradient,
     DualCoordinate,
     WorkingSet,
+    PrimalDual,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

@@ -10,22 +10,26 @@ from undercut.contracts import BatchedRisk, CurvedRisk, LineRisk, MajorizedRisk,
 from undercut.testing.tolerance import ROUNDING, magnitude
 from undercut.types import FloatArray
 
+STEP = 1e-6  # of difference quotients
+AROUND, N_AROUND = 100.0, 50  # steps from a point with kinks to those around it, and how many of these
+
 
 def check_risk(risk: Risk, *, scale: float = 1.0, n_points: int = 10, random_state: int = 0) -> None:
     """Check ``value`` and ``cut`` at random points of size ``scale``.
 
-    The plane touches R where it was taken; its slope agrees with finite differences; w is not modified; the lower
-    bound holds; for a convex risk the plane lies below R at every other point; for a ``LineRisk`` the line agrees with
-    the risk and ``minimizer`` finds the minimum; for a ``SmoothRisk`` the Hessian agrees with differences of the
-    gradient, and so do the products of a ``CurvedRisk``; for a ``BatchedRisk`` the batches average to the risk; a
-    majorizer lies above, a minorant below.
+    The plane touches R where it was taken; its slope agrees with finite differences, at a kink of a risk that is not
+    convex with those around it, so that any Clarke subgradient will do; w is not modified; the lower bound holds; for a
+    convex risk the plane lies below R at every other point; for a ``LineRisk`` the line agrees with the risk and
+    ``minimizer`` finds the minimum; for a ``SmoothRisk`` the Hessian agrees with differences of the gradient, and so do
+    the products of a ``CurvedRisk``; for a ``BatchedRisk`` the batches average to the risk; a majorizer lies above, a
+    minorant below.
     """
     rng = np.random.default_rng(random_state)
     points = [scale * rng.standard_normal(risk.n_params) for _ in range(n_points)]
     points.append(np.zeros(risk.n_params))
     for w in points:
         _check_cut(risk, w)
-        _check_subgradient(risk, w, scale * rng.standard_normal(risk.n_params))
+        _check_subgradient(risk, w, scale * rng.standard_normal(risk.n_params), rng)
     if risk.is_convex:
         _check_supporting(risk, points)
     if isinstance(risk, LineRisk):
@@ -55,16 +59,35 @@ def _check_cut(risk: Risk, w: FloatArray) -> None:
     assert value >= risk.lower_bound - ROUNDING * size, f"lower_bound = {risk.lower_bound} exceeds R(w) = {value}"
 
 
-def _check_subgradient(risk: Risk, w: FloatArray, direction: FloatArray) -> None:
-    """``<a, d>`` lies between the one-sided difference quotients along d, or near them where R is not convex."""
-    step = 1e-6
+def _check_subgradient(risk: Risk, w: FloatArray, direction: FloatArray, rng: np.random.Generator) -> None:
+    """``<a, d>`` lies between the one-sided difference quotients along d, or near those around w if R is not convex."""
     slope = float(risk.cut(w).a @ direction)
-    value, ahead, behind = risk.value(w), risk.value(w + step * direction), risk.value(w - step * direction)
-    sides = sorted([(value - behind) / step, (ahead - value) / step])
-    slack = 1e-4 * magnitude(slope, *sides) + ROUNDING * magnitude(value) / step
+    sides = _quotients(risk, w, direction)
+    slack = 1e-4 * magnitude(slope, *sides) + ROUNDING * magnitude(risk.value(w)) / STEP
+    if not sides[0] - slack <= slope <= sides[1] + slack and not risk.is_convex:
+        sides = _quotients_around(risk, w, direction, rng)
     assert sides[0] - slack <= slope <= sides[1] + slack, (
         f"subgradient: <a, d> = {slope} but R changes by {sides[0]} ... {sides[1]} per unit along d"
     )
+
+
+def _quotients(risk: Risk, w: FloatArray, direction: FloatArray) -> list[float]:
+    """The difference quotients behind w and ahead of it, the smaller one first."""
+    value, ahead, behind = risk.value(w), risk.value(w + STEP * direction), risk.value(w - STEP * direction)
+    return sorted([(value - behind) / STEP, (ahead - value) / STEP])
+
+
+def _quotients_around(risk: Risk, w: FloatArray, direction: FloatArray, rng: np.random.Generator) -> list[float]:
+    """The range of the quotients at points around w, widened by its width.
+
+    A Clarke subgradient is a convex combination of limits of gradients around w.  Where R has kinks of both signs, as
+    ``|x| - |y|`` at zero, it need not lie between the quotients at w: (1, 1) is one, and R is 0 along this direction.
+    Where R is smooth the range is as narrow as the slack.
+    """
+    size = AROUND * STEP * float(np.linalg.norm(direction)) / w.size**0.5
+    found = [_quotients(risk, w + size * rng.standard_normal(w.size), direction) for _ in range(N_AROUND)]
+    least, most = min(low for low, _ in found), max(high for _, high in found)
+    return [2.0 * least - most, 2.0 * most - least]
 
 
 def _check_supporting(risk: Risk, points: list[FloatArray]) -> None:

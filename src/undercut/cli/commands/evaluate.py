@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from undercut.cli.options.given import Given
 from undercut.cli.options.table import ROWS, named
@@ -19,10 +21,11 @@ from undercut.cli.standard import STANDARD
 from undercut.cli.tasks.partitions import predicted, scored
 from undercut.cli.tasks.rna import folded_lines, read_rna, rna_rows
 from undercut.cli.tasks.samples import OnDisk, read_fitting
-from undercut.cli.tasks.sequences import fitted_sequences, labelled_lines, sequence_rows
-from undercut.cli.tasks.speech import read_speech, speech_rows, word_lines
+from undercut.cli.tasks.sequences import fitted_sequences, label_lines, sequence_rows
+from undercut.cli.tasks.speech import speech_lines, speech_rows
+from undercut.cli.tasks.structures import structure_lines, structure_rows
 from undercut.errors import DataError
-from undercut.estimators import HmmClassifier, RnaFolder, SequenceLabeler
+from undercut.estimators import HmmClassifier, HmmRecognizer, RnaFolder, SequenceLabeler
 from undercut.io import load_model
 from undercut.maps.streamed import StreamedDesign
 
@@ -46,13 +49,13 @@ def write_predictions(
     if isinstance(fitted, SequenceLabeler):
         data = fitted_sequences(fitted, file, folds, labelled=False, strict=strict)
         Given.read({"folds": folds}).check_file(data.kind)
-        _write([labelled_lines(fitted, data, scores=wanted != "labels")], output)
+        _write(label_lines(fitted, data, scores=wanted != "labels"), output)
         return
     if isinstance(fitted, RnaFolder):
-        _write([folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels")], output)
+        _write(folded_lines(fitted, read_rna(file, labelled=False), scores=wanted != "labels"), output)
         return
-    if isinstance(fitted, HmmClassifier):
-        _write([word_lines(fitted, read_speech(file, labelled=False), wanted)], output)
+    if isinstance(fitted, HmmClassifier | HmmRecognizer):
+        _write([speech_lines(fitted, file, wanted)], output)
         return
     X = _rows(fitted, file, folds, strict=strict, labelled=False, on_disk=on_disk).X
     _write(_lines(fitted, X, wanted, model), output)
@@ -88,22 +91,33 @@ def _values(fitted: Any, X: Any, wanted: str, model: Path) -> tuple[str, Any]:
     return _header(classes if values.ndim > 1 else classes[-1:]), values
 
 
-def predict_there(model: Path, file: Path, output: Path | None, *, wanted: str, strict: bool) -> None:
+def predict_there(
+    model: Path, file: Path, output: Path | None, *, wanted: str, folds: str | None, strict: bool
+) -> None:
     """The same as ``write_predictions`` for files that workers read."""
     fitted = load_model(model)
-    _check_rows_of_numbers(fitted)
+    lines = structure_lines(fitted, file, folds, scores=wanted != "labels", strict=strict)
+    if lines is not None:
+        _write(lines, output)
+        return
+    Given.read({"folds": folds}).check_file(ROWS)
+    _check_there(fitted)
     values = partial(_values, wanted=wanted, model=model)
     blocks = predicted(fitted, file, values, strict=strict)
     _write((_text(header, found, first=at == 0) for at, (header, found) in enumerate(blocks)), output)
 
 
-def evaluate_there(model: Path, file: Path, *, strict: bool, as_json: bool, metrics: str | None) -> None:
+def evaluate_there(
+    model: Path, file: Path, folds: str | None, *, strict: bool, as_json: bool, metrics: str | None
+) -> None:
     """The same as ``print_scores`` for files that workers read."""
     fitted = load_model(model)
-    _check_rows_of_numbers(fitted)
-    print_report(
-        [*sample_rows(*scored(fitted, file, strict=strict), metrics), *_training_rows(fitted)], as_json=as_json
-    )
+    rows = structure_rows(fitted, file, folds, strict=strict)
+    if rows is None:
+        Given.read({"folds": folds}).check_file(ROWS)
+        _check_there(fitted)
+        rows = sample_rows(*scored(fitted, file, strict=strict), metrics)
+    print_report([*rows, *_training_rows(fitted)], as_json=as_json)
 
 
 def _header(classes: Any) -> str:
@@ -129,7 +143,8 @@ def print_scores(
 
 
 def _training_rows(fitted: Any) -> list[Row]:
-    return [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(fitted)]
+    model = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    return [Row(f"training {row.label}", row.value, row.text) for row in certificate_rows(model)]
 
 
 def score_rows(
@@ -148,14 +163,17 @@ def score_rows(
         return sequence_rows(fitted, data)
     if isinstance(fitted, RnaFolder):
         return rna_rows(fitted, read_rna(file, labelled=True))
-    if isinstance(fitted, HmmClassifier):
-        return speech_rows(fitted, read_speech(file, labelled=True))
+    if isinstance(fitted, HmmClassifier | HmmRecognizer):
+        return speech_rows(fitted, file)
     data = _rows(fitted, file, folds, strict=strict, labelled=True, on_disk=on_disk)
+    if isinstance(fitted, Pipeline):
+        fitted, data = fitted[-1], data._replace(X=fitted[:-1].transform(data.X))
     return sample_rows(fitted, data, metrics)
 
 
 def _check_on_disk(fitted: Any, on_disk: OnDisk | None) -> None:
-    if on_disk is not None and isinstance(fitted, SequenceLabeler | RnaFolder | HmmClassifier):
+    in_memory = SequenceLabeler | RnaFolder | HmmClassifier | HmmRecognizer | Pipeline
+    if on_disk is not None and isinstance(fitted, in_memory):
         raise named("memory").refusal(f"is for {ROWS}, and not for a {type(fitted).__name__}", on_disk.memory)
 
 
@@ -163,10 +181,16 @@ def _rows(
     fitted: Any, file: Path, folds: str | None, *, strict: bool, labelled: bool, on_disk: OnDisk | None = None
 ) -> Any:
     Given.read({"folds": folds}).check_file(ROWS)
-    if labelled and isinstance(fitted, Pipeline):
-        raise DataError("evaluate is for models of train; the model is a pipeline: use its score method in Python")
     _check_rows_of_numbers(fitted)
-    return read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
+    data = read_fitting(fitted, file, fitted.n_features_in_, strict=strict, labelled=labelled, on_disk=on_disk)
+    dense = sp.issparse(data.X) and not get_tags(fitted).input_tags.sparse  # a pipeline that centers, for instance
+    return data._replace(X=data.X.toarray()) if dense else data
+
+
+def _check_there(fitted: Any) -> None:
+    if isinstance(fitted, HmmClassifier):
+        raise DataError("workers do not read speech archives: drop --workers and --scheduler")
+    _check_rows_of_numbers(fitted)
 
 
 def _check_rows_of_numbers(fitted: Any) -> None:

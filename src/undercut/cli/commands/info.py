@@ -14,9 +14,10 @@ from undercut.callbacks import describe
 from undercut.cli.reports.report import Row, certificate_rows, print_report
 from undercut.cli.words import BY_PARAMETER
 from undercut.errors import CheckpointError, ModelFileError
-from undercut.estimators import inputs
+from undercut.estimators import SequenceLabeler, inputs
 from undercut.io import load_model
 from undercut.io.checkpoint import read_header
+from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -93,9 +94,24 @@ def _few(values: list[Any], most: int = 20) -> str:
 def _sizes(model: Any) -> list[Row]:
     if hasattr(model, "support_"):
         return [Row("support vectors", model.support_.size, f"{model.support_.size} of {model._n_fitted} samples")]
+    if getattr(model, "layers_", None):
+        return _network(model)
     if not hasattr(model, "coef_"):
         return []
     return [Row("nonzero coefficients", _count(model.coef_), f"{_count(model.coef_)} of {np.prod(model.coef_.shape)}")]
+
+
+def _network(model: SequenceLabeler) -> list[Row]:
+    """The layers of a network, how they began, and what its penalty measures."""
+    sizes = [model.n_features_in_, *model.hidden, model.classes_.size]
+    machines = ContrastiveDivergence() if model.pretrain == "rbm" else model.pretrain
+    start = "none, random layers" if machines is None else f"Boltzmann machines, {machines.n_passes} passes"
+    return [
+        Row("layers", sizes, f"{'-'.join(map(str, sizes))}, {model.activation}"),
+        *([] if model.center_ is None else [Row("parameters", model.center_.size)]),
+        Row("pretraining", start),
+        Row("penalty", "lambda/2 |w - w_0|^2, the distance from the start w_0 of the first fit"),
+    ]
 
 
 def _count(coef: Any) -> int:

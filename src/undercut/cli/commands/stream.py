@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
@@ -30,6 +30,7 @@ from undercut.interrupts import EXIT_CODE, graceful, requested
 from undercut.io import iter_svmlight, load_model
 from undercut.io.frames import is_table, read_frame
 from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.several import matching
 from undercut.io.svmlight import SvmlightData
 from undercut.io.trace_file import TraceFile
 from undercut.trace import Progress, row_as_json
@@ -44,6 +45,8 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
     if given["class_weight"] == "balanced":
         remedy = "give pairs such as 1:5,-1:1"
         raise named("class_weight").refusal("needs all the data and is not for --online", "balanced", remedy)
+    if "partitions" in given:
+        raise named("partitions").refusal("needs --workers or --scheduler", given["partitions"])
     model = _continued(given) if "start" in given else build(given)
     if "C" in given:
         model.lam = lam_from_C(given["C"], _n_samples(file))
@@ -189,7 +192,8 @@ class _Stream:
         given = self.given
         if self.table is not None:
             return table_chunks(self.table, given["chunk_rows"])
-        return iter_svmlight(self.file, chunk_rows=given["chunk_rows"], n_features=given["n_features"])
+        settings = {"chunk_rows": given["chunk_rows"], "n_features": given["n_features"]}
+        return chain.from_iterable(iter_svmlight(path, **settings) for path in matching(self.file))
 
     def _count(self, X: Any, y: Array) -> None:
         """Add the losses of a chunk, in the mean over the classes; a model that knows nothing yet scores zero."""
@@ -225,7 +229,11 @@ def _n_samples(file: Path) -> int:
         )
     if is_table(file):
         return read_frame(file).height
-    with open_decompressed(os.fsdecode(file)) as stream:
+    return sum(map(_n_lines, matching(file)))
+
+
+def _n_lines(path: str) -> int:
+    with open_decompressed(path) as stream:
         return sum(1 for line in stream if line.split(b"#")[0].strip())
 
 

@@ -14,6 +14,7 @@ from undercut.estimators.certified import TRANSIENT
 from undercut.estimators.files.stored import encode
 from undercut.io.checkpoint import DAMAGE, Content, check_writable, read_checkpoint, write_checkpoint
 from undercut.io.model_file import ModelState
+from undercut.io.several import matching
 from undercut.solvers.checkpoint import check_free
 from undercut.trace import Status
 
@@ -100,8 +101,10 @@ def _differences(stream: dict[str, Any], wanted: Any, data: Path) -> list[str]:
 
 
 def _fingerprint(data: Path) -> list[Any]:
-    """The size of a file and a checksum of its beginning; nothing for standard input."""
-    if not data.is_file():
-        return []
-    with open(data, "rb") as file:
-        return [data.stat().st_size, hashlib.blake2b(file.read(SAMPLED), digest_size=12).hexdigest()]
+    """The size of each file and a checksum of its beginning; nothing for standard input."""
+    found: list[Any] = []
+    for path in map(Path, matching(data)):
+        if path.is_file():
+            with open(path, "rb") as file:
+                found += [path.stat().st_size, hashlib.blake2b(file.read(SAMPLED), digest_size=12).hexdigest()]
+    return found

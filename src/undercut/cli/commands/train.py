@@ -22,17 +22,20 @@ from undercut.cli.reports.record import record
 from undercut.cli.reports.recorders import recorders
 from undercut.cli.reports.report import Row, fit_rows, print_report
 from undercut.cli.standard import STANDARD, input_file, logged, write_model
-from undercut.cli.tasks.partitions import OnCluster, fit_partitions, partitions_to_fit
+from undercut.cli.tasks.partitions import OnCluster, check_there, fit_partitions, partitions_to_fit
 from undercut.cli.tasks.rna import read_rna
 from undercut.cli.tasks.samples import OnDisk, read_training, read_weights
 from undercut.cli.tasks.sequences import read_sequences, templates
 from undercut.cli.tasks.speech import read_speech
+from undercut.cli.tasks.structures import rna_to_fit, sequences_to_fit
 from undercut.errors import ParameterError
 from undercut.estimators import lam_from_C
-from undercut.estimators.cluster.partitions import matching
+from undercut.estimators.online.online_model import FINE, OnlineModel
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
 from undercut.io.checkpoint import check_writable
+from undercut.io.several import matching
+from undercut.solvers import MeanOfPartitions
 from undercut.trace import Result, Status
 
 
@@ -43,14 +46,15 @@ def run(file: Path, given: Given) -> int:
     if output == STANDARD and "json" in given:
         raise ParameterError("--json and --output - both write to standard output: give --output a file")
     with logged(quiet="quiet" in given, log_file=given["log_file"]):
+        if (cluster := OnCluster.of(given)) is not None:
+            check_there(given)  # before anything is started
+            matching(file)
+            with cluster.connected():
+                return _train(file, file, given, READERS_THERE[given["task"]])
         if "online" in given:
             model, rows, code = train_online(file, given)
             print_fit(model, rows, given)
             return code
-        if (cluster := OnCluster.of(given)) is not None:
-            matching(str(file))  # before anything is started
-            with cluster.connected():
-                return _train(file, file, given, _fit_on_workers)
         with input_file(file) as source:
             return _train(source, file, given, READERS[given["task"]])
 
@@ -104,9 +108,28 @@ def _fit_rows(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
 def _fit_on_workers(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the rows of files that workers read."""
     model = _estimator(name, given)
+    if isinstance(model, OnlineModel):
+        model.n_passes = given["passes"]
+        model.solver = (
+            MeanOfPartitions(method=model._online_solver()) if given["partitions"] == "mean" else model.solver
+        )
     data = partitions_to_fit(model, file, given)
     fitting = partial(fit_partitions, model, data)
     return model, _fit(model, given["start"], data.n_samples, data.n_features, fitting), data.n_samples
+
+
+def _fit_sequences_there(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
+    """A model of the sequences of files that workers read."""
+    model = _estimator(name, given)
+    data = sequences_to_fit(model, file, given)
+    return model, _fit(model, given["start"], data.n_tokens, None, partial(model.fit, data)), data.n_sequences
+
+
+def _fit_rna_there(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
+    """A model of the RNA of files that workers read."""
+    model = _estimator(name, given)
+    data, n_sequences = rna_to_fit(model, file, given)
+    return model, _fit(model, given["start"], n_sequences, None, partial(model.fit, data)), n_sequences
 
 
 def _fit_sequences(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
@@ -146,9 +169,9 @@ def _fit_rna(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
 def _fit_speech(file: Path, name: Path, given: Given) -> tuple[Any, Fitted, int]:
     """A model of the recordings of an archive."""
     if "valid" in given:
-        raise named("valid").refusal("is not for --task hmm", given["valid"])
+        raise named("valid").refusal(f"is not for --task {given['task']}", given["valid"])
     model = _estimator(name, given)
-    data = read_speech(file, labelled=True)
+    data = read_speech(file, connected=given["task"] == "connected", labelled=True)
     given.check_file("speech archives")
     weight = read_weights(given["weights"], data.lengths.size)
     if "C" in given:
@@ -163,6 +186,12 @@ READERS: dict[str | None, Reader] = {  # by task
     "sequence": _fit_sequences,
     "rna": _fit_rna,
     "hmm": _fit_speech,
+    "connected": _fit_speech,
+}
+READERS_THERE: dict[str | None, Reader] = {
+    None: _fit_on_workers,
+    "sequence": _fit_sequences_there,
+    "rna": _fit_rna_there,
 }
 
 
@@ -198,7 +227,8 @@ def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting
     results = model.result_ if isinstance(model.result_, list) else [model.result_]
     if model.interrupted_:
         return Fitted(results, EXIT_CODE + (signals.number or SIGINT))
-    return Fitted(results, 0 if all(result.status is Status.CONVERGED for result in results) else 3)
+    fine = FINE if isinstance(model, OnlineModel) else {Status.CONVERGED}
+    return Fitted(results, 0 if all(result.status in fine for result in results) else 3)
 
 
 def _continue_from(model: Any, start: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from undercut.errors import ParameterError
+
+if TYPE_CHECKING:
+    from undercut.maps.boltzmann import ContrastiveDivergence
 
 
 def number_or_word(text: str) -> float | str:
@@ -29,6 +33,33 @@ def sizes(text: str) -> tuple[int, ...]:
         if min(found) > 0:
             return found
     raise ParameterError(f"--hidden must be sizes of layers, positive integers such as 400,400; got {text!r}")
+
+
+def weights(text: str) -> tuple[float, ...]:
+    """What ``--theta`` says.
+
+    >>> weights("1,4,1")
+    (1.0, 4.0, 1.0)
+    """
+    with suppress(ValueError):
+        return tuple(float(part) for part in text.split(","))
+    raise ParameterError(f"--theta must be three numbers such as 1,4,1; got {text!r}")
+
+
+def pretraining(text: str) -> str | ContrastiveDivergence:
+    """What ``--pretrain`` says.
+
+    >>> pretraining("rbm"), pretraining("rbm:60").n_passes
+    ('rbm', 60)
+    """
+    name, colon, passes = text.partition(":")
+    if name == "rbm" and not colon:
+        return name
+    if name == "rbm" and passes.isdecimal() and int(passes) > 0:
+        from undercut.maps.boltzmann import ContrastiveDivergence  # here: the table of options is read by every command
+
+        return ContrastiveDivergence(n_passes=int(passes))
+    raise ParameterError(f"--pretrain must be rbm, or rbm:60 for 60 passes over the data; got {text!r}")
 
 
 def names(texts: list[str]) -> list[str]:

@@ -17,7 +17,8 @@ from undercut.cli.options.table import OPTIONS, path_options
 NAMED = re.compile(r"\{(\w+)\}")  # a table of names in the help of an option
 FILE = typer.Argument(
     help="LIBSVM / SVMlight file, a table (.csv, .tsv, .parquet) with --target, with --task sequence also CoNLL "
-    "columns, with --task rna FASTA, BPSEQ or CT, with --task hmm .npz; also .gz, .bz2, .xz; - for standard input",
+    "columns, with --task rna FASTA, BPSEQ or CT, with spoken words .npz; also .gz, .bz2, .xz; a pattern such as "
+    "'part-*.svm' for several; - for standard input",
     show_default=False,
 )
 File = Annotated[Path | None, FILE]

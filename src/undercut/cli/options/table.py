@@ -19,7 +19,9 @@ from undercut.cli.options.readers import (
     number_or_word,
     numbers,
     numbers_or_words,
+    pretraining,
     sizes,
+    weights,
 )
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
@@ -30,14 +32,21 @@ ROWS, TABLES = "SVMlight files", "CSV, TSV and Parquet files"
 POLY: Mapping[str, tuple[str, ...]] = {"kernel": ("poly",)}
 SEQUENCE: Mapping[str, tuple[str, ...]] = {"task": ("sequence",)}
 FOLDING: Mapping[str, tuple[str, ...]] = {"task": ("rna",)}
-SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm",)}
+SPEECH: Mapping[str, tuple[str, ...]] = {"task": ("hmm", "connected")}
 STREAM: Mapping[str, tuple[str, ...]] = {"online": ()}
 
-ALONE = ("memory", "task", "unlabelled", "weights", "valid")  # options that need the rows in this process
+ALONE = (
+    "memory",
+    "unlabelled",
+    "weights",
+    "valid",
+    "chunk_rows",
+    "classes",
+)  # options that need the rows in this process
 
 OPTIONS = [
-    Option("task", DATA, "Label the tokens of sequences, fold RNA, or classify spoken words",
-           choices=("sequence", "rna", "hmm")),
+    Option("task", DATA, "Label the tokens of sequences, fold RNA, classify spoken words, or recognize several words "
+           "in each recording", choices=("sequence", "rna", "hmm", "connected")),
     Option("n_features", DATA, "Width of the data if the file does not show it", type=int,
            files=ROWS, online=True),
     Option("memory", DATA, "Leave the rows on disk and use at most this much memory, such as 2GB; the file is "
@@ -45,9 +54,9 @@ OPTIONS = [
     Option("cache", DATA, "The folder of that cache", type=Path, usual="that of the file", files=ROWS,
            needs={"memory": ()}),
     Option("scheduler", CLUSTER, "Train on the workers of the Dask scheduler at this address, such as tcp://host:8786; "
-           "FILE may be a pattern such as 'part-*.svm', and workers read the files", files=ROWS, excludes=ALONE),
+           "workers read the files", excludes=ALONE, online=True),
     Option("workers", CLUSTER, "The same with this many new processes on this machine", type=int, minimum=1,
-           files=ROWS, excludes=("scheduler", *ALONE)),
+           excludes=("scheduler", *ALONE), online=True),
     Option("target", DATA, "Column of a table to predict", files=TABLES, online=True),
     Option("group", DATA, "Column of a table with the queries of a ranking", files=TABLES),
     Option("ignore", DATA, "Repeatable: columns of a table to leave out, such as id,name", type=list[str],
@@ -73,6 +82,9 @@ OPTIONS = [
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
            "for f1, f0.5, ... and balanced_error where each class has 50 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
+    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; auto, that of average_precision where "
+           "the own one of the top k or of the partial ROC area stays large", usual="auto",
+           sets="surrogate", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
@@ -88,7 +100,7 @@ OPTIONS = [
            excludes=("start",), online=True),
 
     Option("lam", PENALTY, "Lambda beside the mean loss", type=float, flags=("--lambda",),
-           usual="1e-4, 1e-2 for ranking, --unlabelled and --task hmm, 0.1 for RNA, 1 with --nu", sets="lam",
+           usual="1e-4, 1e-2 for ranking, --unlabelled and spoken words, 0.1 for RNA, 1 with --nu", sets="lam",
            online=True, remedy="use --C, which is 1 / (samples * lambda)"),
     Option("C", PENALTY, "In place of lambda, 1 / (samples * lambda): the weight of the summed loss", type=float,
            flags=("--C",), usual="1 with --kernel", excludes=("lam",), online=True),
@@ -104,7 +116,7 @@ OPTIONS = [
     Option("degree", KERNEL, "Of the poly kernel", type=int, usual="3", sets="degree", needs=POLY),
     Option("coef0", KERNEL, "Of the poly and sigmoid kernels", type=float, usual="0",
            sets="coef0", needs={"kernel": ("poly", "sigmoid")}),
-    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of --task hmm are, such as cuda",
+    Option("device", KERNEL, "Where the Gram matrix, a network, or the frames of spoken words are, such as cuda",
            sets="device", needs={"kernel": (), "hidden": (), **SPEECH}),
 
     Option("template", SEQUENCES, "Repeatable: window, spelling, a template such as 'word[-1] word[0]', or a file of "
@@ -128,8 +140,9 @@ OPTIONS = [
            sets="hidden", reads=sizes, needs=SEQUENCE),
     Option("activation", SEQUENCES, "Of hidden units: sigmoid or relu", usual="sigmoid", sets="activation",
            needs={"hidden": ()}),
-    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]",
-           usual="random layers", sets="pretrain", needs={"hidden": ()}),
+    Option("pretrain", SEQUENCES, "rbm: hidden layers from stacked Boltzmann machines, for features in [0, 1]; "
+           "rbm:60 for 60 passes over the data, not 20", usual="random layers", sets="pretrain", reads=pretraining,
+           needs={"hidden": ()}),
     Option("seed", SEQUENCES, "Of the start of a network", type=int, sets="random_state", needs={"hidden": ()}),
 
     Option("states", SEQUENCES, "Words: states of each hidden Markov model", type=int, usual="5", sets="n_states",
@@ -137,6 +150,10 @@ OPTIONS = [
     Option("mixtures", SEQUENCES, "Words: Gaussians of each state", type=int, usual="2", sets="n_mixtures",
            needs=SPEECH),
     Option("covariance", SEQUENCES, "Words: diag or full", usual="diag", sets="covariance", needs=SPEECH),
+    Option("theta", SEQUENCES, "Words: weights in the penalty, of slopes, squares and moves, such as 1,4,1",
+           usual="1,1,1", sets="theta", reads=weights, needs=SPEECH),
+    Option("margin", SEQUENCES, "Words: how much higher the score of the true one shall be, per frame", type=float,
+           usual="1", sets="margin", needs=SPEECH),
     Option("normalize", SEQUENCES, "Words: utterance, to give each one features of mean 0 and variance 1",
            sets="normalize", needs=SPEECH),
 
@@ -144,6 +161,8 @@ OPTIONS = [
            online=True),
     Option("passes", ONLINE, "Times to read the file", type=int, minimum=1, default=1, needs=STREAM, online=True),
     Option("chunk_rows", ONLINE, "Rows at a time", type=int, minimum=1, default=10_000, needs=STREAM, online=True),
+    Option("partitions", ONLINE, "With workers: the model visits partitions along one another, or its mean over all of "
+           "them counts after each pass", choices=("along", "mean"), usual="along", needs=STREAM, online=True),
     Option("classes", ONLINE, "All labels, such as -1,1", needs=STREAM, online=True),
 
     Option("valid", STOPPING, "Stop once the loss on this file no longer falls, and keep the best solution", type=Path,
@@ -189,9 +208,9 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
-    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
-    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
-    "output", "json", "quiet", "log_file", "config",
+    "threshold", "surrogate", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio",
+    "kernel", "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps",
+    "max_seconds", "jobs", "output", "json", "quiet", "log_file", "config",
 )  # fmt: skip
 
 

@@ -15,21 +15,13 @@ from rich.console import Console
 from undercut.cli.standard import PRINTED
 from undercut.cli.words import in_options
 from undercut.display import LOGGER
+from undercut.io.sequence_files import labels as labels
 from undercut.trace import Result, Status
-from undercut.types import Array, FloatArray
 
 
 def console() -> Console:
     """Where reports go: standard output, as wide as it is."""
     return Console(highlight=False, emoji=False)
-
-
-def labels(y: FloatArray) -> Array:
-    """Class labels of a file: texts, or integers where all of them are."""
-    if y.dtype.kind == "U":
-        return y
-    whole = y.astype(np.int64)
-    return whole if np.array_equal(whole, y) else y
 
 
 class Row(NamedTuple):

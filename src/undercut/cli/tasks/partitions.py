@@ -11,20 +11,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undercut.cli.models import chosen_model
 from undercut.cli.options.given import Given
 from undercut.cli.options.table import ROWS, named
 from undercut.cli.reports.report import labels
 from undercut.cli.standard import note
 from undercut.cli.tasks.samples import as_wide_as, begins_with_a_feature, unseen_error, unseen_note
 from undercut.errors import DataError
-from undercut.estimators import LinearClassifier, LinearRegressor, MultivariateClassifier, Ranker, lam_from_C
-from undercut.estimators.cluster.partitions import PartitionedData, cluster_class, matching
+from undercut.estimators import (
+    KernelClassifier,
+    LinearClassifier,
+    LinearRegressor,
+    MultivariateClassifier,
+    OnlineClassifier,
+    OnlineRegressor,
+    Ranker,
+    RnaFolder,
+    SequenceLabeler,
+    lam_from_C,
+)
+from undercut.estimators.cluster.partitions import PartitionedData, cluster_class
 from undercut.estimators.targets import class_factors
 from undercut.io.frames import is_table
+from undercut.io.several import matching
 from undercut.io.svmlight import SvmlightData
 from undercut.types import Array
 
-FITTED_THERE = (LinearClassifier, LinearRegressor, Ranker, MultivariateClassifier)
+FITTED_THERE = (  # to rows of numbers, to sequences or to RNA
+    LinearClassifier, LinearRegressor, Ranker, MultivariateClassifier, KernelClassifier, OnlineClassifier,
+    OnlineRegressor, SequenceLabeler, RnaFolder,
+)  # fmt: skip
 
 
 class OnCluster(NamedTuple):
@@ -51,16 +67,21 @@ class OnCluster(NamedTuple):
 
 def partitions_to_fit(model: Any, file: Path, given: Given) -> PartitionedData:
     """The files to fit a model to, which gets its lambda from ``--C``."""
-    if not isinstance(model, FITTED_THERE):
-        option = named("scheduler" if "scheduler" in given else "workers")
-        raise option.refusal(f"is not for a {type(model).__name__}", given[option.name])
     _check_rows(file)
     given.check_file(ROWS)
     by_query = isinstance(model, Ranker)
     data = PartitionedData.of_files(str(file), n_features=given["n_features"], whole_files=by_query)
-    if "C" in given:
+    if "C" in given and not isinstance(model, KernelClassifier):
         model.lam = lam_from_C(given["C"], _summed_weight(model, data))
     return data
+
+
+def check_there(given: Given) -> None:
+    """Refuse a model that workers cannot fit, before any of them is started."""
+    kind = chosen_model(given).kind(given["loss"])
+    if not issubclass(kind, FITTED_THERE):
+        option = named("scheduler" if "scheduler" in given else "workers")
+        raise option.refusal(f"is not for a {kind.__name__}", given[option.name])
 
 
 def _check_rows(file: Path) -> None:
@@ -107,16 +128,22 @@ def _values_of(block: dict[str, Any], model: Any, values: Callable[[Any, Any], t
 
 def scored(model: Any, file: Path, *, strict: bool) -> tuple[Any, SvmlightData]:
     """The scores of all rows as the only features, 8 bytes each, and the model of them that predicts the same."""
-    if not hasattr(model, "coef_"):
-        raise DataError(f"evaluate on a cluster is for linear models; got a {type(model).__name__}")
     data = partitions_like(model, file, strict=strict, labelled=True)
-    coef = np.atleast_2d(model.coef_)
-    S = np.concatenate(data.parts.each(_products, coef))
     small = copy(model)
-    small.coef_ = np.eye(coef.shape[0]) if np.ndim(model.coef_) > 1 else np.ones(1)
-    small.n_features_in_ = coef.shape[0]
+    if isinstance(model, KernelClassifier):
+        S = np.concatenate(data.parts.each(_kernel_scores, model))
+        vars(small)["_scores"] = np.asarray
+    else:
+        coef = np.atleast_2d(model.coef_)
+        S = np.concatenate(data.parts.each(_products, coef))
+        small.coef_ = np.eye(coef.shape[0]) if np.ndim(model.coef_) > 1 else np.ones(1)
+    small.n_features_in_ = S.shape[1]
     vars(small).pop("feature_names_in_", None)
     return small, SvmlightData(S, data.gathered("y"), data.gathered("qid") if "qid" in data.fields else None)
+
+
+def _kernel_scores(block: dict[str, Any], model: KernelClassifier) -> Array:
+    return model._scores(block["X"])
 
 
 def _products(block: dict[str, Any], coef: Array) -> Array:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,8 @@ from undercut.display import Display, Part
 from undercut.errors import DataError
 from undercut.io import load_model
 from undercut.io.frames import is_table
-from undercut.io.reading import open_decompressed, watch_reading
+from undercut.io.reading import first_line, open_decompressed, watch_reading
+from undercut.io.several import load_several, matching
 from undercut.io.svmlight import SvmlightData, load_svmlight
 from undercut.maps.streamed import StreamedData, StreamedDesign, stream_svmlight
 from undercut.types import FloatArray
@@ -57,12 +57,20 @@ class OnDisk(NamedTuple):
 def read_rows(
     path: Path, *, n_features: int | None = None, labelled: bool = True, on_disk: OnDisk | None = None
 ) -> SvmlightData | StreamedData:
-    """The rows of a file; one that need not be ``labelled`` may begin its lines with the features."""
+    """The rows of a file, or of all that a pattern stands for.
+
+    One that need not be ``labelled`` may begin its lines with the features.
+    """
+    paths = matching(path)
     with reading(path):
-        has_labels = labelled or not begins_with_a_feature(path)
+        has_labels = labelled or not begins_with_a_feature(Path(paths[0]))
+        if len(paths) > 1 and on_disk is not None:
+            raise named("memory").refusal(f"is for one file, and {path} stands for {len(paths)}", on_disk.memory)
+        if len(paths) > 1:
+            return load_several(paths, n_features=n_features, labelled=has_labels)
         if on_disk is None:
-            return load_svmlight(path, n_features=n_features, labelled=has_labels)
-        return stream_svmlight(path, **on_disk._asdict(), n_features=n_features, labelled=has_labels)
+            return load_svmlight(paths[0], n_features=n_features, labelled=has_labels)
+        return stream_svmlight(paths[0], **on_disk._asdict(), n_features=n_features, labelled=has_labels)
 
 
 def read_training(model: Any, path: Path, given: Given) -> Any:
@@ -110,15 +118,8 @@ def read_fitting(
 
 def begins_with_a_feature(path: Path) -> bool:
     """Whether the first line of a file has no label."""
-    first = first_line(path).split()
+    first = first_line(os.fsdecode(path)).split()
     return bool(first) and ":" in first[0]
-
-
-def first_line(path: Path) -> str:
-    """The first line of a file that is neither empty nor a comment."""
-    with open_decompressed(os.fsdecode(path)) as stream:
-        lines = (line for line in stream if line.strip() and not line.startswith(b"#"))
-        return next(islice(lines, 1), b"").decode(errors="replace")
 
 
 def as_wide_as(X: Any, n_features: int) -> Any:

@@ -10,94 +10,43 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from undercut.cli.options.table import ROWS
-from undercut.cli.reports.report import Row, labels
-from undercut.cli.tasks.samples import first_line, fitting, reading
+from undercut.cli.reports.report import Row
+from undercut.cli.tasks.samples import fitting, reading
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
 from undercut.estimators.structured.neural import risk_at
-from undercut.io.conll import ConllData, load_conll
-from undercut.io.ocr import FIELDS, N_PIXELS, load_ocr
-from undercut.io.svmlight import SvmlightData, load_svmlight
+from undercut.io.sequence_files import LabelledSequences, joined, load_sequences
+from undercut.io.several import matching
 from undercut.maps.templates import TEMPLATES, TemplateFeatures
 from undercut.measures.chunks import chunk_scores
 from undercut.risks import ChainRisk, NetworkChainRisk
 from undercut.types import Array
 
-LETTERS, TEXT = "letter.data", "CoNLL files"
-
-
-@dataclass(frozen=True)
-class LabelledSequences:
-    """What a file holds: X and y as ``SequenceLabeler`` takes them, with lengths where X is a matrix."""
-
-    X: Any
-    y: list[Any]
-    lengths: Array
-    kind: str  # of the file, as the table of options calls it
-
-    @property
-    def is_text(self) -> bool:
-        """Whether X are columns of words, not a matrix."""
-        return self.kind == TEXT
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What else a labeler must know of X."""
-        return {} if self.is_text else {"lengths": self.lengths}
-
-    @property
-    def targets(self) -> list[Any]:
-        """y in the form that belongs to X."""
-        return np.split(np.array(self.y, object), np.cumsum(self.lengths)[:-1]) if self.is_text else self.y
-
 
 def read_sequences(
     file: Path, folds: str | None = None, n_features: int | None = None, *, labelled: bool = True
 ) -> LabelledSequences:
-    """The sequences of a file, whatever its kind; the last column of one that need not be ``labelled`` is a column."""
-    first = first_line(file)
-    with reading(file):
-        return _read(file, first, folds, n_features, labelled)
+    """The sequences of a file, or of all that a pattern stands for, whatever its kind."""
+    wanted = None if folds is None else numbers_of(folds)
+    parts = []
+    for path in map(Path, matching(file)):
+        with reading(path):
+            parts.append(load_sequences(path, folds=wanted, labelled=labelled))
+    return joined(parts, n_features)
 
 
-def _read(file: Path, first: str, folds: str | None, n_features: int | None, labelled: bool) -> LabelledSequences:
-    if len(first.rstrip("\n").rstrip("\t").split("\t")) == len(FIELDS) + N_PIXELS:
-        words = load_ocr(file)
-        words = words if folds is None else words.take(np.isin(words.folds, _numbers(folds)))
-        if not words.lengths.size:
-            raise DataError(f"{file} has no word in the folds {folds}")
-        return LabelledSequences(words.X, words.y.tolist(), words.lengths, LETTERS)
-    if first.split()[1:2] and first.split()[1].startswith("qid:"):
-        return _by_query(load_svmlight(file, n_features=n_features))
-    data = load_conll(file)
-    if labelled and len(data.columns) < 2:
-        raise DataError(f"{file} must have a column of tokens and one of labels; it has one column")
-    seen = ConllData(data.columns[:-1], data.lengths) if labelled else data
-    return LabelledSequences(seen, data.columns[-1], data.lengths, TEXT)
-
-
-def _by_query(data: SvmlightData) -> LabelledSequences:
-    """Rows of one query are a sequence."""
-    qid = np.asarray(data.qid)
-    starts = np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1]]))
-    runs, counts = np.unique(qid[starts], return_counts=True)
-    if counts.max() > 1:
-        raise DataError(f"the rows of a sequence must stand together; those of qid:{runs[counts.argmax()]} do not")
-    lengths = np.diff(np.append(starts, qid.size))
-    return LabelledSequences(data.X, labels(data.y).tolist(), lengths, ROWS)
-
-
-def _numbers(folds: str) -> list[int]:
+def numbers_of(folds: str) -> list[int]:
     """``"0-7,9"`` as a list.
 
-    >>> _numbers("0-2,9")
+    >>> numbers_of("0-2,9")
     [0, 1, 2, 9]
     """
     try:
@@ -125,48 +74,80 @@ def fitted_sequences(
 ) -> LabelledSequences:
     """The sequences of a file in the form that a model takes."""
     data = read_sequences(file, folds, labelled=labelled)
-    if data.is_text != (model.features is not None):
-        kinds = {True: "words, which are CoNLL columns", False: "numbers, which are SVMlight rows or letter.data"}
-        raise DataError(f"the model labels {kinds[not data.is_text]}; {file} holds {kinds[data.is_text]}")
+    check_kind(model, file, is_text=data.is_text)
     if data.kind == ROWS:
         return replace(data, X=fitting(data.X, model.n_features_in_, file, strict=strict))
     return data
 
 
-def labelled_lines(model: SequenceLabeler, data: LabelledSequences, *, scores: bool) -> str:
-    """One line per token, an empty one between sequences: its label, or the probabilities of all of them."""
+def check_kind(model: SequenceLabeler, file: Path, *, is_text: bool) -> None:
+    """Refuse words for a model of numbers, and numbers for a model of words."""
+    if is_text != (model.features is not None):
+        kinds = {True: "words, which are CoNLL columns", False: "numbers, which are SVMlight rows or letter.data"}
+        raise DataError(f"the model labels {kinds[not is_text]}; {file} holds {kinds[is_text]}")
+
+
+def label_lines(model: SequenceLabeler, data: LabelledSequences, *, scores: bool) -> tuple[str, str]:
+    """A header, and a line per token, an empty one between sequences: its label, or probabilities of all labels."""
     if scores and not hasattr(model, "predict_marginals"):
         raise DataError("the scores of labels are probabilities, and only a model with --loss crf has them")
     predict = model.predict_marginals if scores else model.predict
     rows = predict(data.X, **data.options)
     rows = rows if data.is_text else np.split(rows, np.cumsum(data.lengths)[:-1])
     lines = "\n".join("".join(" ".join(map(str, np.atleast_1d(row))) + "\n" for row in part) for part in rows)
-    return f"# labels {' '.join(map(str, model.classes_))}\n{lines}" if scores else lines
+    return f"# labels {' '.join(map(str, model.classes_))}\n" if scores else "", lines
+
+
+class Compared(NamedTuple):
+    """Labels that a model gives, and the true ones."""
+
+    predicted: list[Any]
+    truth: list[Any]
+    lengths: Array
+    is_text: bool
+    risk: float | None  # where all true labels are the model's
+
+
+def compared(model: SequenceLabeler, data: LabelledSequences) -> Compared:
+    """What a model makes of labelled sequences."""
+    labels = model.predict(data.X, **data.options)
+    flat = np.concatenate(labels) if data.is_text else labels
+    loss = None
+    if set(model.classes_.tolist()) >= set(data.y):
+        risk = chain_risk(model, data)
+        loss = float(risk.value(risk.pack(model._weights())))
+    return Compared(flat.tolist(), data.y, data.lengths, data.is_text, loss)
 
 
 def sequence_rows(model: SequenceLabeler, data: LabelledSequences) -> list[Row]:
     """Tokens and sequences that are right, F1 of chunks where the labels are tags such as B-NP, and the risk."""
-    predicted = model.predict(data.X, **data.options)
-    flat = np.concatenate(predicted) if data.is_text else predicted
-    right = np.array([label == truth for label, truth in zip(flat.tolist(), data.y, strict=True)])
-    starts = np.cumsum(data.lengths) - data.lengths
+    return comparison_rows([compared(model, data)])
+
+
+def comparison_rows(parts: Sequence[Compared]) -> list[Row]:
+    """The same of several files."""
+    predicted = [label for part in parts for label in part.predicted]
+    truth = [label for part in parts for label in part.truth]
+    lengths = np.concatenate([part.lengths for part in parts])
+    right = np.array([label == true for label, true in zip(predicted, truth, strict=True)])
+    starts = np.cumsum(lengths) - lengths
     rows = [
-        Row("sequences", data.lengths.size),
-        Row("tokens", len(data.y)),
+        Row("sequences", lengths.size),
+        Row("tokens", len(truth)),
         Row("token accuracy", float(right.mean())),
         Row("token error", float(1.0 - right.mean())),
         Row("sequence accuracy", float(np.logical_and.reduceat(right, starts).mean())),
     ]
-    if data.is_text and all(tag == "O" or tag[:2] in ("B-", "I-", "E-") for tag in {*data.y, *flat.tolist()}):
-        overall = chunk_scores(data.y, flat.tolist(), data.lengths)[""]
+    if parts[0].is_text and all(tag == "O" or tag[:2] in ("B-", "I-", "E-") for tag in {*truth, *predicted}):
+        overall = chunk_scores(truth, predicted, lengths)[""]
         rows += [
             Row("chunk precision", overall.precision),
             Row("chunk recall", overall.recall),
             Row("chunk F1", overall.f1),
         ]
-    if set(model.classes_.tolist()) >= set(data.y):
-        risk = chain_risk(model, data)
-        rows.append(Row("test risk", float(risk.value(risk.pack(model._weights())))))
+    losses = [part.risk for part in parts if part.risk is not None]
+    if len(losses) == len(parts):
+        rows.append(Row("test risk", float(np.average(losses, weights=[part.lengths.size for part in parts]))))
     return rows
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from undercut.contracts import Loss, MulticlassLoss, Risk
 from undercut.errors import DataError
-from undercut.io.svmlight import load_svmlight
+from undercut.io.several import Numbered
 from undercut.maps.design import WithConstant, as_matrix, trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.risks import LinearRisk, MulticlassRisk
@@ -24,23 +24,19 @@ Block = dict[str, Any]
 MakeDesign = Callable[[Any], Matrix]
 
 
-class Source(NamedTuple):
-    """A file, or the lines of it that begin between two positions."""
-
-    path: str
-    byte_range: tuple[int, int] | None
-
-    def __str__(self) -> str:
-        if self.byte_range is None:
-            return self.path
-        return f"{self.path} (bytes {self.byte_range[0]} to {self.byte_range[1]})"
+def is_from_zero(rows: Numbered) -> bool:
+    """Whether index 0 occurs among the rows of a file."""
+    return rows.from_zero
 
 
-def read_block(source: Source, n_features: int | None = None, labelled: bool = True) -> Block:
-    """The rows of an SVMlight file, whose indices begin at 1."""
-    X, y, qid = load_svmlight(
-        source.path, n_features=n_features, zero_based=False, byte_range=source.byte_range, labelled=labelled
-    )
+def width(rows: Numbered, from_zero: bool) -> int:
+    """The number of columns of the rows of a file."""
+    return rows.width(from_zero)
+
+
+def placed(rows: Numbered, from_zero: bool, n_features: int) -> Block:
+    """The rows of a file with that many columns."""
+    X, y, qid = rows.placed(from_zero, n_features)
     return {"X": X, "y": y} | ({} if qid is None else {"qid": qid})
 
 
@@ -67,14 +63,6 @@ def shape(block: Block) -> tuple[int, int, list[str]]:
     """The numbers of rows and columns, and what is known of the rows."""
     n, d = block["X"].shape
     return int(n), int(d), sorted(block)
-
-
-def widened(block: Block, n_features: int) -> Block:
-    """The same rows with more columns, which are empty."""
-    X = block["X"]
-    if X.shape[1] == n_features:
-        return block
-    return block | {"X": sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))}
 
 
 def class_counts(block: Block) -> tuple[Array, FloatArray]:

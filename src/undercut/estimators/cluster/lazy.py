@@ -1,4 +1,4 @@
-"""Predictions for Dask arrays and dataframes: Dask arrays, computed on the workers when they are asked for."""
+"""Predictions for Dask's collections: collections too, computed on the workers when they are asked for."""
 
 from __future__ import annotations
 
@@ -55,3 +55,24 @@ def _framed(block: Any, method: Callable[..., Any], model: Any) -> Any:
 def _frame(block: Any, values: Any) -> Any:
     """A dataframe of the kind of the block."""
     return type(block)(values)
+
+
+def mapped_bag(model: Any, name: str, X: Any) -> Any:
+    """The answers of a method for the elements of a bag, of which none is computed now."""
+    (bag,) = checked_bags({"X": X})
+    return bag.map_partitions(_answers, name, model)
+
+
+def _answers(elements: list[Any], name: str, model: Any) -> list[Any]:
+    return list(getattr(model, name)(elements)) if elements else []
+
+
+def checked_bags(given: dict[str, Any]) -> list[Any]:
+    """Dask bags whose partitions are lists, by the names of the arguments; ``DataError`` for anything else."""
+    for name, value in given.items():
+        if not hasattr(value, "map_partitions") or hasattr(value, "ndim"):
+            raise DataError(
+                f"{name} must be a Dask bag, with as many partitions as X has; got {type(value).__name__}: use "
+                f"dask.bag.from_sequence({name}, npartitions=...)"
+            )
+    return [value.map_partitions(list) for value in given.values()]

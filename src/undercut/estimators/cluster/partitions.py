@@ -5,7 +5,6 @@ The workers read and check the rows; numbers of rows and columns, classes and qu
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from undercut.contracts import Risk
 from undercut.errors import DataError
 from undercut.estimators.cluster import blocks
-from undercut.estimators.cluster.blocks import Source
+from undercut.io.several import Source, load_numbered, matching
 from undercut.io.text_blocks import byte_ranges
 from undercut.maps.parts import Parts, added
 from undercut.risks import ShardedRisk
@@ -99,13 +98,14 @@ class PartitionedData:
         cluster = running_cluster()
         n_parts = 1 if whole_files else PARTS_PER_WORKER * cluster.n_workers
         sources = divided(matching(files), n_parts)
-        read = partial(blocks.read_block, n_features=n_features, labelled=labelled)
-        data = cls._measured(cluster.load(read, sources, [str(source) for source in sources]), same_width=False)
-        width = data.n_features if n_features is None else n_features
-        return replace(data, parts=data.parts.made(blocks.widened, width), n_features=width)
+        read = partial(load_numbered, labelled=labelled)
+        rows = cluster.load(read, sources, [str(source) for source in sources])
+        from_zero = any(rows.each(blocks.is_from_zero))
+        width = max(rows.each(blocks.width, from_zero)) if n_features is None else n_features
+        return cls._measured(rows.made(blocks.placed, from_zero, width))
 
     @classmethod
-    def _measured(cls, parts: Parts, *, same_width: bool = True) -> PartitionedData:
+    def _measured(cls, parts: Parts) -> PartitionedData:
         """The parts that have rows; a Dask block of another width is refused."""
         shapes = parts.each(blocks.shape)
         kept = [k for k, (n, _, _) in enumerate(shapes) if n > 0]
@@ -113,7 +113,7 @@ class PartitionedData:
             raise DataError(f"the data must hold at least one row; got none in {', '.join(parts.names)}")
         widths = [shapes[k][1] for k in kept]
         for k, width in zip(kept, widths, strict=True):
-            if same_width and width != widths[0]:
+            if width != widths[0]:
                 raise DataError(
                     f"all partitions must have the same columns; {parts.names[k]} has {width}, and "
                     f"{parts.names[kept[0]]} has {widths[0]}"
@@ -121,7 +121,7 @@ class PartitionedData:
             if shapes[k][2] != shapes[kept[0]][2]:
                 raise DataError(f"{parts.names[k]} has {shapes[k][2]}, and {parts.names[kept[0]]} {shapes[kept[0]][2]}")
         sizes = [shapes[k][0] for k in kept]
-        return cls(parts.only(kept), max(widths), sizes, tuple(shapes[kept[0]][2]))
+        return cls(parts.only(kept), widths[0], sizes, tuple(shapes[kept[0]][2]))
 
     def require(self, name: str, remedy: str) -> None:
         """Refuse data without a field."""
@@ -199,22 +199,16 @@ class RowsThere:
         return float(squares / n - (total / n) ** 2)
 
 
-def matching(files: Any) -> list[str]:
-    """The files that some names and patterns stand for, in the order of their names.
+def filled(parts: Parts) -> Parts:
+    """The parts that hold anything: a Dask bag may have empty partitions."""
+    kept = [k for k, is_there in enumerate(parts.each(_is_filled)) if is_there]
+    if not kept:
+        raise DataError(f"the data must hold at least one element; got none in {', '.join(parts.names)}")
+    return parts.only(kept)
 
-    >>> matching("no-such-file-*.svm")
-    Traceback (most recent call last):
-        ...
-    undercut.errors.DataError: a pattern must match at least one file; 'no-such-file-*.svm' matches none ...
-    """
-    patterns: Sequence[Any] = files if isinstance(files, list | tuple) else [files]
-    found: list[str] = []
-    for pattern in map(os.fspath, patterns):
-        some = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
-        if not some:
-            raise DataError(f"a pattern must match at least one file; {pattern!r} matches none in {os.getcwd()}")
-        found.extend(some)
-    return found
+
+def _is_filled(part: Any) -> bool:
+    return part is not None
 
 
 def divided(paths: Sequence[str], n_parts: int) -> list[Source]:

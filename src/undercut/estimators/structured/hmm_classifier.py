@@ -21,7 +21,7 @@ from undercut.types import Array, FloatArray
 class HmmClassifier(ClassifierMixin, HmmModel):
     """Hidden Markov models, one per class, with a large margin between their Viterbi scores (Do and Artières 2012).
 
-        min_w lam/2 |theta (w - w0)|^2 + sum_i weight_i max_y (F(x_i, y) + [y != y_i] - F(x_i, y_i))
+        min_w lam/2 |theta (w - w0)|^2 + sum_i weight_i max_y (F(x_i, y) + margin [y != y_i] - F(x_i, y_i))
 
     F is the log-probability of the best path and of the best Gaussian of each frame, divided by the number of frames;
     w0 is the maximum likelihood solution.  The models are left-to-right: a path begins in the first state, stays or
@@ -36,6 +36,9 @@ class HmmClassifier(ClassifierMixin, HmmModel):
     covariance : "diag" or "full"
     theta : three positive numbers
         Weights in the penalty of the constants and slopes of Gaussians, of their squares, and of moves between states.
+    margin : float
+        How much higher the score of the true class shall be, in log-probability per frame.  A larger one counts
+        utterances that are clearly right already, which helps where the test utterances differ from these.
     normalize : "utterance" or None
         Whether to give the features mean 0 and variance 1 in every utterance (cepstral mean and variance
         normalization).
@@ -81,7 +84,7 @@ class HmmClassifier(ClassifierMixin, HmmModel):
         self._standardize(utterances, weight)
         frames = self._frames(utterances)
         center = fit_words(frames.host, frames.lengths, codes, layout, self._likelihood(), weight).w
-        return self._minimize(WordRisk(frames, codes, weight), center, last)
+        return self._minimize(WordRisk(frames, codes, weight, self.margin), center, last)
 
     def decision_function(self, X: Any, offsets: Any = None) -> FloatArray:
         """F of every utterance and class: log-probabilities of best paths per frame."""

@@ -48,6 +48,7 @@ class HmmModel(CertifiedEstimator):
         "n_mixtures": [Interval(Integral, 1, None, closed="left")],
         "covariance": [StrOptions({"diag", "full"})],
         "theta": [tuple, list],
+        "margin": [Interval(Real, 0.0, None, closed="neither")],
         "normalize": [StrOptions({"utterance"}), None],
         "n_em": [Interval(Integral, 0, None, closed="left")],
         "variance_floor": [Interval(Real, 0.0, None, closed="neither")],
@@ -62,6 +63,7 @@ class HmmModel(CertifiedEstimator):
         *,
         covariance: Literal["diag", "full"] = "diag",
         theta: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        margin: float = 1.0,
         normalize: Literal["utterance"] | None = None,
         n_em: int = 10,
         variance_floor: float = 1e-2,
@@ -88,10 +90,10 @@ class HmmModel(CertifiedEstimator):
         return self._conclude(minimizer, [result])
 
     def _theta(self) -> tuple[float, float, float]:
-        theta = tuple(float(each) for each in self.theta)
-        good = len(theta) == 3 and all(0.0 < each < np.inf for each in theta)
+        theta = tuple(self.theta)
+        good = len(theta) == 3 and all(isinstance(each, Real) and 0.0 < float(each) < np.inf for each in theta)
         require(good, "`theta` must be three positive numbers, for slopes, squares and moves", self.theta)
-        return theta[0], theta[1], theta[2]
+        return float(theta[0]), float(theta[1]), float(theta[2])
 
     def _likelihood(self) -> Likelihood:
         return Likelihood(n_em=self.n_em, variance_floor=self.variance_floor)

@@ -21,7 +21,7 @@ from undercut.types import Array
 class HmmRecognizer(HmmModel):
     """Connected words: hidden Markov models of words in a loop, trained with a margin between sequences of words.
 
-        min_w lam/2 |theta (w - w0)|^2 + sum_i weight_i max_p (F(x_i, p) + Delta_i(p) - F(x_i, y_i))
+        min_w lam/2 |theta (w - w0)|^2 + sum_i weight_i max_p (F(x_i, p) + margin Delta_i(p) - F(x_i, y_i))
 
     p are the paths through any words, one after the other; F is the log-probability of a path per frame, that of y_i
     the best one through the words of y_i; Delta is the share of frames in a wrong word.  Where the words begin is not
@@ -32,8 +32,8 @@ class HmmRecognizer(HmmModel):
 
     Parameters
     ----------
-    n_states, n_mixtures, lam, covariance, theta, normalize, n_em, variance_floor, device, solver, gap_rel, max_steps,
-    max_seconds, warm_start, verbose, random_state, callbacks : as in ``HmmClassifier``
+    n_states, n_mixtures, lam, covariance, theta, margin, normalize, n_em, variance_floor, device, solver, gap_rel,
+    max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``HmmClassifier``
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class HmmRecognizer(HmmModel):
         frames = self._frames(utterances)
         start = fit_connected(frames.host, frames.lengths, words, ends, layout, self._likelihood(), weight)
         labels = np.repeat(words, start.lengths)
-        return self._minimize(ConnectedRisk(frames, labels, words, ends, weight), start.w, last)
+        return self._minimize(ConnectedRisk(frames, labels, words, ends, weight, self.margin), start.w, last)
 
     def _check_lengths(self, utterances: Utterances, n_words: Array) -> None:
         short = utterances.lengths < self.n_states * n_words

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -15,9 +15,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from undercut.contracts import Solver
 from undercut.errors import DataError
+from undercut.estimators.cluster.examples import examples_there
+from undercut.estimators.cluster.lazy import mapped_bag
+from undercut.estimators.cluster.partitions import is_collection
 from undercut.estimators.structured.structured_estimator import StructuredEstimator
 from undercut.io.dot_bracket import dot_bracket, partners
 from undercut.io.rna import RnaData
+from undercut.maps.parts import Parts
 from undercut.measures.base_pairs import pair_scores
 from undercut.risks import FoldingModel
 from undercut.risks.structured.folding.grammar import check_structure, cleaned
@@ -111,33 +115,78 @@ class RnaFolder(StructuredEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to sequences and their structures, or to ``RnaData`` that has both."""
-        sequences, truths = self._examples(X, y)
-        left_out = Counter({"letters": sum(letter not in LETTERS for x in sequences for letter in x)})
-        Y = [self._inside(i, x, truth, left_out) for i, (x, truth) in enumerate(zip(sequences, truths, strict=True))]
-        if not any((truth >= 0).any() for truth in Y):
+        """Fit to sequences and their structures, or to ``RnaData`` that has both.
+
+        X, y and the weights may be Dask bags, whose sequences stay on the workers.
+        """
+        cleaner = Cleaner(self.outside, self.drop_pseudoknots)
+        if is_collection(X) or isinstance(X, Parts):
+            examples = X if isinstance(X, Parts) else examples_there(X, y, sample_weight)
+            parts = examples.made(_cleaned, cleaner)
+            left_out = sum(parts.each(_left_out), Counter[str]())
+            risk, has_pairs = self._risk_there(parts.made(_examples)), any(parts.each(_has_pairs))
+        else:
+            clean = cleaner(X, y)
+            left_out, has_pairs = clean.left_out, clean.has_pairs
+            risk = self._risk(clean.sequences, clean.Y, sample_weight)
+        if not has_pairs:
             raise DataError("at least one structure must have a pair that the model knows; got none")
         self.left_out_ = {kind: count for kind, count in left_out.items() if count}
         if self.left_out_:
-            parts = ", ".join(f"{count} {kind}" for kind, count in self.left_out_.items())
-            warnings.warn(f"left out of the structures: {parts}", UserWarning, stacklevel=2)
+            kinds = ", ".join(f"{count} {kind}" for kind, count in self.left_out_.items())
+            warnings.warn(f"left out of the structures: {kinds}", UserWarning, stacklevel=2)
         self.feature_names_in_ = np.array(self.parameter_names, dtype=object)
-        return self._fit(sequences, Y, sample_weight)
+        return self._fit_risk(risk)
 
-    def _examples(self, X: Any, y: Any) -> tuple[list[str], list[str]]:
-        if isinstance(X, RnaData):
-            y = X.structures if y is None else y
-        sequences = _sequences(X)
-        if y is None:
-            raise DataError("y must have a structure for every sequence; got none")
-        if len(y) != len(sequences):
-            raise DataError(f"y must have one structure per sequence; got {len(y)} for {len(sequences)}")
-        for i, (x, structure) in enumerate(zip(sequences, y, strict=True)):
-            if len(structure) != len(x):
-                raise DataError(
-                    f"sequence {i}: a structure must be as long as its sequence; got {len(structure)} for {len(x)}"
-                )
-        return sequences, list(y)
+    def predict(self, X: Any) -> Any:
+        """The structure of every sequence as dots and brackets; of a Dask bag a bag, computed when it is asked for."""
+        if is_collection(X):
+            return mapped_bag(self, "predict", X)
+        return [dot_bracket(y) for y in self._partners(X)]
+
+    def _partners(self, X: Any) -> list[Array]:
+        model = self._model()
+        method = model.predict if self.decode == "viterbi" else partial(model.most_accurate, gamma=self.gamma)
+        return self._each(method, _sequences(X))
+
+    def predict_pairs(self, X: Any) -> list[FloatArray]:
+        """The probability of every pair: a symmetric matrix for each sequence."""
+        return self.predict_marginals(_sequences(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """F of all pairs together: the harmonic mean of the shares of true pairs found and of predicted pairs right."""
+        if is_collection(X):
+            found = examples_there(X, y).each(_folded, self)
+            return pair_scores(*([each for some in lists for each in some] for lists in zip(*found, strict=True))).f
+        return pair_scores(*_folded({"X": X, "Y": y}, self)).f
+
+
+class Cleaned(NamedTuple):
+    """Sequences with structures as partners, inside the grammar, and what was left out of them."""
+
+    sequences: list[str]
+    Y: list[Array]
+    left_out: Counter[str]
+    sample_weight: Any = None
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether any structure has a pair."""
+        return any((truth >= 0).any() for truth in self.Y)
+
+
+class Cleaner(NamedTuple):
+    """What becomes of pairs that the model cannot score; see ``RnaFolder``."""
+
+    outside: str
+    drop_pseudoknots: bool
+
+    def __call__(self, X: Any, y: Any) -> Cleaned:
+        """The sequences with their structures inside the grammar."""
+        sequences, truths = _given(X, y)
+        left_out = Counter({"letters": sum(letter not in LETTERS for x in sequences for letter in x)})
+        examples = enumerate(zip(sequences, truths, strict=True))
+        return Cleaned(sequences, [self._inside(i, x, truth, left_out) for i, (x, truth) in examples], left_out)
 
     def _inside(self, i: int, x: str, structure: str, left_out: Counter[str]) -> Array:
         """The structure as partners, inside the grammar; counts what was left out."""
@@ -154,24 +203,45 @@ class RnaFolder(StructuredEstimator):
         left_out["pairs at long loops"] += clean.n_long_loops
         return clean.y
 
-    def predict(self, X: Any) -> list[str]:
-        """The structure of every sequence as dots and brackets."""
-        return [dot_bracket(y) for y in self._partners(X)]
 
-    def _partners(self, X: Any) -> list[Array]:
-        model = self._model()
-        method = model.predict if self.decode == "viterbi" else partial(model.most_accurate, gamma=self.gamma)
-        return self._each(method, _sequences(X))
+def _cleaned(examples: dict[str, Any], cleaner: Cleaner) -> Cleaned:
+    return cleaner(examples["X"], examples["Y"])._replace(sample_weight=examples.get("sample_weight"))
 
-    def predict_pairs(self, X: Any) -> list[FloatArray]:
-        """The probability of every pair: a symmetric matrix for each sequence."""
-        return self.predict_marginals(_sequences(X))
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """F of all pairs together: the harmonic mean of the shares of true pairs found and of predicted pairs right."""
-        sequences, truths = self._examples(X, y)
-        Y = [partners(truth, drop_pseudoknots=True) for truth in truths]
-        return pair_scores(Y, self._partners(sequences)).f
+def _left_out(clean: Cleaned) -> Counter[str]:
+    return clean.left_out
+
+
+def _has_pairs(clean: Cleaned) -> bool:
+    return clean.has_pairs
+
+
+def _examples(clean: Cleaned) -> dict[str, Any]:
+    weight = {} if clean.sample_weight is None else {"sample_weight": clean.sample_weight}
+    return {"X": clean.sequences, "Y": clean.Y} | weight
+
+
+def _folded(examples: dict[str, Any], folder: RnaFolder) -> tuple[list[Array], list[Array]]:
+    """True and predicted partners."""
+    sequences, truths = _given(examples["X"], examples["Y"])
+    return [partners(truth, drop_pseudoknots=True) for truth in truths], folder._partners(sequences)
+
+
+def _given(X: Any, y: Any) -> tuple[list[str], list[str]]:
+    """Sequences and their structures, of equal lengths."""
+    if isinstance(X, RnaData):
+        y = X.structures if y is None else y
+    sequences = _sequences(X)
+    if y is None:
+        raise DataError("y must have a structure for every sequence; got none")
+    if len(y) != len(sequences):
+        raise DataError(f"y must have one structure per sequence; got {len(y)} for {len(sequences)}")
+    for i, (x, structure) in enumerate(zip(sequences, y, strict=True)):
+        if len(structure) != len(x):
+            raise DataError(
+                f"sequence {i}: a structure must be as long as its sequence; got {len(structure)} for {len(x)}"
+            )
+    return sequences, list(y)
 
 
 _NO_DOTS = str.maketrans("", "", ".-_:,~")

@@ -15,8 +15,11 @@ from undercut.contracts import Solver
 from undercut.devices import in_memory
 from undercut.errors import DataError
 from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.cluster.lazy import mapped_bag
+from undercut.estimators.cluster.partitions import is_collection
+from undercut.estimators.cluster.sequences import PartitionedSequences, is_there, packed, unpacked
 from undercut.estimators.inputs import check_in_memory
-from undercut.estimators.labels import codes_of, encoded
+from undercut.estimators.labels import class_array, codes_of, encoded, ordered
 from undercut.estimators.linear.linear_model import Task, check_distinct
 from undercut.estimators.structured import neural
 from undercut.io.conll import as_conll
@@ -153,12 +156,19 @@ class SequenceLabeler(CertifiedEstimator):
         return self._losses[self.loss]() if isinstance(self.loss, str) else self.loss
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
-        """Fit the model; a weight of 2 equals duplicating the sequence."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, lengths: Any = None) -> SequenceLabeler:
+        """Fit the model; a weight of 2 equals duplicating the sequence.
+
+        X, y and the weights may be Dask bags with one element per sequence, or X the names of files that workers read:
+        CoNLL columns where there are ``features``, else SVMlight rows with query ids, or ``letter.data``.
+        """
         neural.check_settings(self)
         last = self._last_fit() if self.warm_start and hasattr(self, "coef_") else None
-        sequences = self._sequences(X, lengths, fit=True)
-        tasks = self._tasks(sequences, y, sample_weight, flat=lengths is not None)
+        if is_there(X):
+            tasks = self._tasks_there(self._partitions(X, y, sample_weight, lengths))
+        else:
+            sequences = self._sequences(X, lengths, fit=True)
+            tasks = self._tasks(sequences, y, sample_weight, flat=lengths is not None)
         start = self._start(tasks[0].risk, last)
         minimizer = self._minimizer()
         result = minimizer(start.risk, L2(self.lam, center=start.center), start.w0)
@@ -179,23 +189,45 @@ class SequenceLabeler(CertifiedEstimator):
         if last is None or isinstance(last, neural.LastFit):
             return neural.Start(risk)
         classes, weights = last
-        fits = np.array_equal(classes, self.classes_) and weights.emissions.shape == risk.weights_shape
-        return neural.Start(risk, risk.pack(weights) if fits else None)
+        return neural.Start(risk, packed(risk, weights) if np.array_equal(classes, self.classes_) else None)
 
     def _tasks(self, sequences: Sequences, y: Any, sample_weight: Any, *, flat: bool) -> list[Task]:
         """The only problem of a fit."""
+        if y is None:
+            raise DataError("y must have the labels of the tokens of each sequence; got none")
         self.classes_, codes = encoded(stack_labels(y, sequences.lengths, flat=flat))
         if self.hidden:
             return [Task(neural.network_risk(self, sequences, codes, self._loss(), sample_weight))]
         risk = ChainRisk(
-            sequences.X, codes, self._loss(), sequences.lengths, sample_weight, n_labels=self.classes_.size,
-            start=self.start, end=self.end, bias=self.bias, pairs=self._pairs(),
+            sequences.X, codes, lengths=sequences.lengths, sample_weight=sample_weight, n_labels=self.classes_.size,
+            pairs=self._pairs(), **self._chain_settings(),
         )  # fmt: skip
         return [Task(risk)]
 
+    def _tasks_there(self, data: PartitionedSequences) -> list[Task]:
+        """The same for sequences in partitions."""
+        self.classes_ = class_array(ordered(data.labels()))
+        if self.features is not None:
+            self.features_ = TemplateFeatures(**self.features.settings())
+            data = data.fit_features(self.features_)
+        return [Task(data.chain_risk(self.classes_, self._chain_settings(), self._pairs()))]
+
+    def _chain_settings(self) -> dict[str, Any]:
+        return {"loss": self._loss(), "start": self.start, "end": self.end, "bias": self.bias}
+
+    def _partitions(self, X: Any, y: Any, sample_weight: Any, lengths: Any = None) -> PartitionedSequences:
+        """Sequences in partitions; settings that need all of them in one place are refused."""
+        if self.hidden:
+            raise DataError("`hidden` layers need all sequences in memory; got them in partitions: compute() them")
+        if lengths is not None:
+            raise DataError("`lengths` are for matrices in memory; a Dask bag has one element per sequence")
+        data = PartitionedSequences.of(X, y, sample_weight, text=self.features is not None)
+        data.check_text(self.features is not None)
+        return data
+
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the weights."""
-        risk, weights = tasks[0].risk, tasks[0].risk.unpack(solutions[0])
+        risk, weights = tasks[0].risk, unpacked(tasks[0].risk, solutions[0])
         if self.hidden:
             neural.take(self, risk, weights)
             return
@@ -246,7 +278,12 @@ class SequenceLabeler(CertifiedEstimator):
         return model
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
-        """The labeling with the highest score: one array per sequence, or one in all where ``lengths`` are given."""
+        """The labeling with the highest score: one array per sequence, or one in all where ``lengths`` are given.
+
+        Of a Dask bag of sequences it is a bag, computed when it is asked for.
+        """
+        if is_collection(X):
+            return mapped_bag(self, "predict", X)
         chains, scores, sequences = self._scored(X, lengths)
         labels: Array = self.classes_[chains.decode(scores)]
         return _as_given(labels, sequences, lengths)
@@ -254,11 +291,16 @@ class SequenceLabeler(CertifiedEstimator):
     @available_if(_is_probabilistic)
     def predict_marginals(self, X: Any, lengths: Any = None) -> Any:
         """The probabilities of the labels under a CRF, one row per token; arrays as in ``predict``."""
+        if is_collection(X):
+            return mapped_bag(self, "predict_marginals", X)
         chains, scores, sequences = self._scored(X, lengths)
         return _as_given(chains.marginals(scores), sequences, lengths)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, lengths: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, lengths: Any = None) -> float:
         """The share of tokens with the right label; those of a sequence count ``sample_weight`` times."""
+        if is_there(X):
+            check_is_fitted(self)
+            return self._partitions(X, y, sample_weight, lengths).share_of_right(self)
         chains, scores, sequences = self._scored(X, lengths)
         labels = stack_labels(y, sequences.lengths, flat=lengths is not None)
         right = chains.decode(scores) == codes_of(labels, self.classes_, sequences)

@@ -13,9 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from undercut.contracts import MarginalModel, PredictingModel, Risk, Solver
-from undercut.errors import CapabilityError
+from undercut.errors import CapabilityError, require
 from undercut.estimators.certified import CertifiedEstimator
+from undercut.estimators.cluster.examples import examples_there, mean_score, sharded_risk
+from undercut.estimators.cluster.lazy import mapped_bag
+from undercut.estimators.cluster.partitions import is_collection
 from undercut.io.model_file import ModelState
+from undercut.maps.parts import Parts
 from undercut.regularizers import L2
 from undercut.risks import LikelihoodRisk, StructuredRisk
 from undercut.threads import in_threads
@@ -44,7 +48,8 @@ class StructuredEstimator(CertifiedEstimator):
     lam : float
         Lambda, beside the mean loss of an example.
     solver : "auto", the name of a solver, or a ``Solver``
-        "auto" is ``CachedCuttingPlane`` for "margin" and ``NonconvexBundle`` for "crf".
+        "auto" is ``CachedCuttingPlane`` for "margin", ``ProximalBundle`` where examples are in partitions, and
+        ``NonconvexBundle`` for "crf".
     n_jobs : int
         Threads or processes that share the examples, -1 for one per core; see ``StructuredRisk``.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
@@ -104,12 +109,16 @@ class StructuredEstimator(CertifiedEstimator):
         return self.model
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> Self:
-        """Fit the model to inputs X and their labelings; a weight of 2 equals duplicating the example."""
-        return self._fit(X, y, sample_weight)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to inputs X and their labelings; a weight of 2 equals duplicating the example.
 
-    def _fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any) -> Self:
-        risk = self._risk(X, Y, sample_weight)
+        X, y and the weights may be Dask bags, whose examples stay on the workers.
+        """
+        if is_collection(X):
+            return self._fit_risk(self._risk_there(examples_there(X, y, sample_weight)))
+        return self._fit_risk(self._risk(X, y, sample_weight))
+
+    def _fit_risk(self, risk: Risk) -> Self:
         minimizer = self._minimizer()
         result = minimizer(risk, L2(self.lam), self._start(risk.n_params))
         self.coef_, self.n_features_in_ = result.w, risk.n_params
@@ -120,12 +129,20 @@ class StructuredEstimator(CertifiedEstimator):
             return LikelihoodRisk(self._model(), X, Y, n_jobs=self.n_jobs, sample_weight=sample_weight)
         return StructuredRisk(self._model(), X, Y, n_jobs=self.n_jobs, cache=CACHE, sample_weight=sample_weight)
 
+    def _risk_there(self, parts: Parts) -> Risk:
+        """The same for examples in partitions, each of which has a worker of its own."""
+        require(self.n_jobs == 1, "`n_jobs` must be 1 for examples in partitions: start more workers", self.n_jobs)
+        kind = LikelihoodRisk if self.loss == "crf" else StructuredRisk
+        return sharded_risk(parts, kind, model=self._model())
+
     def _start(self, n_params: int) -> FloatArray | None:
         last = getattr(self, "coef_", None) if self.warm_start else None
         return last if last is not None and last.shape == (n_params,) else None
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """The labeling of the highest score for every input."""
+    def predict(self, X: Any) -> Any:
+        """The labeling of the highest score for every input; of a Dask bag a bag, computed when it is asked for."""
+        if is_collection(X):
+            return mapped_bag(self, "predict", X)
         model = self._model()
         if not isinstance(model, PredictingModel):
             raise CapabilityError(
@@ -134,8 +151,10 @@ class StructuredEstimator(CertifiedEstimator):
         return self._each(model.predict, X)
 
     @available_if(_has_marginals)
-    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+    def predict_marginals(self, X: Any) -> Any:
         """The probabilities of the parts of a labeling, for every input."""
+        if is_collection(X):
+            return mapped_bag(self, "predict_marginals", X)
         return self._each(self._model().marginals, X)
 
     def _each(self, method: Any, X: Sequence[Any]) -> list[Any]:
@@ -147,8 +166,10 @@ class StructuredEstimator(CertifiedEstimator):
             return [method(w, x) for x in X]
         return in_threads(lambda i: method(w, X[i]), len(X))
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """1 minus the mean label loss."""
+        if is_collection(X):
+            return mean_score(examples_there(X, y), self)
         losses = [self._model().label_loss(truth, labeling) for truth, labeling in zip(y, self.predict(X), strict=True)]
         return float(1.0 - np.mean(losses))
 

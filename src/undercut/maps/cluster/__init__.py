@@ -1,5 +1,6 @@
 """Parts on the workers of dask.distributed: the one home of Dask."""
 
-from undercut.maps.cluster.clients import Cluster, ClusterParts, Traffic
+from undercut.maps.cluster.clients import Cluster, Traffic
+from undercut.maps.cluster.parts import ClusterParts
 
 __all__ = ["Cluster", "ClusterParts", "Traffic"]

@@ -62,3 +62,10 @@ def product(shard: Shard, operator: HessianOperator, v: FloatArray) -> tuple[Any
 
 def diagonal(shard: Shard, operator: HessianOperator) -> tuple[Any, ...]:
     return (shard.weight * operator.diagonal(),)
+
+
+def ahead(shard: Shard, path: Path) -> tuple[Any, ...]:
+    """Of the softmax loss: the gradient of the slopes predicted for the end of a line, and their conjugate."""
+    line: Any = path.line
+    found = line.risk.phi.ahead(line.scores, line.rise)
+    return shard.weight * line.risk.design.rmatvec(found.slopes.reshape(-1)), shard.weight * found.conjugate

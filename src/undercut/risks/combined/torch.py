@@ -10,8 +10,8 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import BatchedRisk, Cut, Risk
-from undercut.devices import need_torch, to_host
-from undercut.errors import DataError, ParameterError, require
+from undercut.devices import check_device, need_torch, to_host
+from undercut.errors import DataError, ParameterError, require, require_count
 from undercut.types import Array, FloatArray
 
 
@@ -57,7 +57,11 @@ class TorchRisk(BatchedRisk):
         lower_bound: float = -math.inf,
     ) -> None:
         torch = need_torch("TorchRisk")
-        require(batch_size is None or batch_size >= 1, "`batch_size` must be at least 1", batch_size)
+        if batch_size is not None:
+            require_count("batch_size", batch_size)
+        require(not math.isnan(lower_bound), "`lower_bound` must be a number", lower_bound)
+        if device is not None:
+            check_device(device)
         if loss is not None and not isinstance(function, torch.nn.Module):
             raise ParameterError("`loss` is for a module; a function returns its loss itself")
         self.function, self.loss, self.batch_size = function, loss, batch_size
@@ -77,14 +81,14 @@ class TorchRisk(BatchedRisk):
 
     @override
     def value(self, w: FloatArray) -> float:
-        torch, parameters = need_torch("TorchRisk"), self._model.set(w)
+        torch, parameters = need_torch("TorchRisk"), self._model.set(_checked_size(w, self.n_params))
         with torch.no_grad():
             return sum(float(self._loss(parameters, batch)) * share for batch, share in self._batches())
 
     @override
     def cut(self, w: FloatArray) -> Cut:
-        torch, parameters, value = need_torch("TorchRisk"), self._model.set(w), 0.0
-        slope = np.zeros(self.n_params)
+        torch, value, slope = need_torch("TorchRisk"), 0.0, np.zeros(self.n_params)
+        parameters = self._model.set(_checked_size(w, self.n_params))
         for batch, share in self._batches():
             with torch.enable_grad():
                 loss = self._loss(parameters, batch)
@@ -115,15 +119,25 @@ class TorchRisk(BatchedRisk):
             yield rows, len(rows[0]) / self.n_samples
 
     def _loss(self, parameters: Sequence[Any], batch: Sequence[Any]) -> Any:
-        """The loss of a batch; ``DataError`` unless it is one number."""
-        if self.loss is None:
-            returned = self._model.call(parameters, batch)
-        else:
-            returned = self.loss(self._model.call(parameters, batch[:-1]), batch[-1])
-        if not hasattr(returned, "requires_grad") or returned.numel() != 1:
-            got = f"shape {tuple(returned.shape)}" if hasattr(returned, "shape") else repr(returned)
-            raise DataError(f"the function must return the mean loss of a batch, a tensor of one number; got {got}")
+        """The loss of a batch; ``DataError`` unless it is one real number."""
+        try:
+            returned = self._returned(parameters, batch)
+        except (RuntimeError, IndexError, TypeError) as error:  # what torch raises for wrong shapes, dtypes and labels
+            raise DataError(_refusal(error, batch)) from error
+        is_tensor = hasattr(returned, "requires_grad")
+        if not is_tensor or returned.numel() != 1 or returned.is_complex():
+            got = f"shape {tuple(returned.shape)} of {returned.dtype}" if hasattr(returned, "shape") else repr(returned)
+            raise DataError(
+                f"the function must return the mean loss of a batch, a real tensor of one number; got {got}"
+            )
+        if not returned.isfinite():
+            _check_finite(batch)
         return returned.reshape(())
+
+    def _returned(self, parameters: Sequence[Any], batch: Sequence[Any]) -> Any:
+        if self.loss is None:
+            return self._model.call(parameters, batch)
+        return self.loss(self._model.call(parameters, batch[:-1]), batch[-1])
 
 
 class _Flat:
@@ -146,7 +160,7 @@ class _Flat:
 
     def sent(self, rows: Any) -> Any:
         """Rows as a tensor on the device."""
-        rows = np.array(rows) if isinstance(rows, np.ndarray) else rows  # memory maps are read here
+        rows = _native(rows) if isinstance(rows, np.ndarray) else rows  # memory maps are read here
         return need_torch("TorchRisk").as_tensor(rows, device=self.device)
 
 
@@ -157,6 +171,7 @@ class _Module(_Flat):
         self.parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self.parameters:
             raise ParameterError(f"the module must have parameters that require a gradient; got {module}")
+        _check_parameters(module, self.parameters)
         super().__init__(module, sum(each.numel() for each in self.parameters), device or self.parameters[0].device)
         module.eval()
         if device is not None:
@@ -191,21 +206,77 @@ def _model_of(function: Any, n_params: int | None, device: str | None) -> _Flat:
         return _Module(function, device)
     if not callable(function):
         raise ParameterError(f"`function` must be a torch.nn.Module or a function f(w, *batch); got {function!r}")
-    if n_params is None or n_params < 1:
-        raise ParameterError(f"a function needs `n_params`, the number of its parameters, at least 1; got {n_params}")
+    if n_params is None:
+        raise ParameterError("a function needs `n_params`, the number of its parameters; got None")
+    require_count("n_params", n_params)
     return _Flat(function, n_params, device)
+
+
+def _check_parameters(module: Any, parameters: Sequence[Any]) -> None:
+    """Refuse parameters without values, or of a type in which losses overflow."""
+    torch = need_torch("TorchRisk")
+    if any(each.dtype == torch.float16 for each in parameters):
+        raise ParameterError(
+            "the parameters of the module must be float32 or float64; got float16, which overflows beyond 65504: "
+            "use module.float()"
+        )
+    lazy = torch.nn.parameter.UninitializedParameter
+    if any(isinstance(each, lazy) or each.is_meta for each in parameters):
+        raise ParameterError(
+            f"the parameters of the module must have values; got {module}, whose sizes or values are not there yet: "
+            "call a lazy module with a batch first, and move one from the device 'meta' by to_empty"
+        )
 
 
 def _checked(data: Any) -> tuple[Any, ...]:
     """The arrays as a tuple; ``DataError`` unless they have the same number of rows, at least one."""
     each = tuple(data) if isinstance(data, (tuple, list)) else (data,)
     for part in each:
-        if not hasattr(part, "shape") or not len(part.shape):
-            raise DataError(f"`data` must be arrays or tensors with one row per sample; got {type(part).__name__}")
+        _check_array(part)
     sizes = [len(part) for part in each]
     if not sizes or min(sizes) != max(sizes) or sizes[0] == 0:
         raise DataError(f"`data` must have the same number of rows in each array, at least one; got {sizes}")
     return each
+
+
+def _check_array(part: Any) -> None:
+    """Refuse what has no rows of numbers."""
+    name = type(part).__name__
+    if not hasattr(part, "shape") or not len(part.shape):
+        raise DataError(f"`data` must be arrays or tensors with one row per sample; got {name}")
+    if hasattr(part, "to_numpy") or hasattr(part, "tocsr"):
+        raise DataError(f"`data` must be dense arrays or tensors; got {name}: pass its to_numpy() or toarray()")
+    if getattr(part.dtype, "kind", "f") not in "fiubc":
+        raise DataError(f"`data` must hold numbers; got a {name} of {part.dtype}: convert it")
+
+
+def _refusal(error: Exception, batch: Sequence[Any]) -> str:
+    """What is wrong with a batch that a function cannot take."""
+    given = " and ".join(f"{tuple(rows.shape)} of {str(rows.dtype).removeprefix('torch.')}" for rows in batch)
+    if isinstance(error, need_torch("TorchRisk").OutOfMemoryError):
+        return f"a batch must fit into the memory of the device; got {given}: use a smaller `batch_size`"
+    return (
+        f"the function must take a batch of the data, {given}; it raised {type(error).__name__}: {error}; integers, "
+        "labels among them, are given as they are, and so are all data of a function: convert them to the shape and "
+        "dtype that it needs"
+    )
+
+
+def _check_finite(batch: Sequence[Any]) -> None:
+    """``DataError`` where the data are why a loss is not finite."""
+    for at, rows in enumerate(batch):
+        unusable = ~rows.isfinite().reshape(len(rows), -1).all(1)
+        if unusable.any():
+            raise DataError(
+                f"`data` must be finite; array {at} contains NaN or infinity, row {int(unusable.nonzero()[0])} of a "
+                f"batch of {len(rows)}: drop or impute it"
+            )
+
+
+def _native(rows: Any) -> Any:
+    """A copy that torch can take: in the byte order of the processor, and at most double precision."""
+    wide = rows.dtype.kind == "f" and rows.dtype.itemsize > 8
+    return np.array(rows, dtype=np.float64 if wide else rows.dtype.newbyteorder("="))
 
 
 def _checked_size(w: FloatArray, n_params: int) -> FloatArray:

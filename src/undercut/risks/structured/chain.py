@@ -23,9 +23,9 @@ from undercut._jit import chain
 from undercut.contracts import BatchedRisk, Evaluation, Line, Risk, ScoreFunction
 from undercut.devices import in_memory
 from undercut.errors import require
-from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials
+from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights, Potentials, SeenPairs
 from undercut.maps.design import as_matrix
-from undercut.maps.emissions import AllPairs, Emissions, seen_pairs
+from undercut.maps.emissions import AllPairs, Emissions, some_pairs
 from undercut.maps.sequences import label_codes, label_count, stack_sequences
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -175,7 +175,8 @@ class ChainRisk(ScoreRisk, BatchedRisk):
     all tokens, dense or CSR, with all labels in one array and the ``lengths`` of the sequences.  The parameters are
     ``w = [emissions (K x d), transitions (K x K), start (K), end (K), bias (K)]``, where the last three exist only on
     request; ``unpack(w)`` names them.  With ``pairs="seen"`` only those pairs of feature and label, and of label and
-    next label, that occur in a true labeling have weights; all other weights are zero.
+    next label, that occur in a true labeling have weights, and all other weights are zero; ``SeenPairs`` are those of
+    other sequences too.
 
     >>> risk = ChainRisk([[[1.0], [2.0]], [[-1.0]]], [[0, 1], [1]], CRF())
     >>> risk.n_params, risk.decode(np.array([-1.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
@@ -194,9 +195,10 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         end: bool = False,
         bias: bool = False,
         n_labels: int | None = None,
-        pairs: Literal["all", "seen"] = "all",
+        pairs: Literal["all", "seen"] | SeenPairs = "all",
     ) -> None:
-        require(pairs in ("all", "seen"), "`pairs` is 'all' or 'seen'", pairs)
+        known = isinstance(pairs, SeenPairs)
+        require(known or pairs in ("all", "seen"), "`pairs` is 'all' or 'seen'", pairs)
         stacked = stack_sequences(X, lengths)
         stacked = stacked._replace(X=in_memory(stacked.X))
         codes = label_codes(y, stacked.lengths, flat=lengths is not None)
@@ -206,8 +208,9 @@ class ChainRisk(ScoreRisk, BatchedRisk):
         has = ChainMask.full(n_labels, start=start, end=end, bias=bias)
         emissions: Emissions
         if pairs == "seen":
-            counts = np.repeat(weight > 0.0, chains.lengths)
-            emissions, has = seen_pairs(stacked.X, codes, counts, n_labels), has.seen(codes, counts, chains)
+            pairs = SeenPairs.of(stacked.X, codes, np.repeat(weight > 0.0, chains.lengths), chains, has)
+        if isinstance(pairs, SeenPairs):
+            emissions, has = some_pairs(stacked.X, n_labels, pairs.emissions), pairs.has
         else:
             emissions = AllPairs(as_matrix(stacked.X), n_labels)
         self._set(ChainDesign(emissions, chains, has), codes, loss, weight)

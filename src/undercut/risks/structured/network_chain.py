@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from undercut.contracts import BatchedRisk, DeviceRisk, Risk
 from undercut.devices import on_host, to_host
+from undercut.errors import DataError
 from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chain_networks import ChainNetwork, NetworkWeights
 from undercut.maps.chains import Chains
@@ -26,6 +27,8 @@ from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.map_risk import MapRisk
 from undercut.risks.structured.chain import ChainLoss
 from undercut.types import Array, FloatArray
+
+LARGEST = 1e100  # beyond it products with features would overflow
 
 
 class NetworkChainRisk(MapRisk, BatchedRisk, DeviceRisk):
@@ -133,6 +136,11 @@ class NetworkChainRisk(MapRisk, BatchedRisk, DeviceRisk):
 def as_inputs(X: Any) -> Any:
     """X with entries that a network can compute with: float32 stays, everything else is float64."""
     if not on_host(X):
-        return X if str(X.dtype) in ("torch.float32", "torch.float64") else X.double()
-    X = X.tocsr() if sp.issparse(X) else X
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        X = X.detach() if str(X.dtype) in ("torch.float32", "torch.float64") else X.detach().double()
+    else:
+        X = X.tocsr() if sp.issparse(X) else X
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    largest = max(float(X.max()), -float(X.min()))
+    if largest > LARGEST:
+        raise DataError(f"features of a network must not exceed {LARGEST:g}; got {largest:.3g}: scale the features")
+    return X

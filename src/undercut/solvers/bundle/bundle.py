@@ -16,9 +16,8 @@ from typing_extensions import override
 
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
-from undercut.regularizers import L2
 from undercut.solvers.bounds import ROUNDING, cut_size
-from undercut.solvers.bundle.master import Master
+from undercut.solvers.bundle.master import Master, Weights
 from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
 from undercut.solvers.bundle.planes import Planes
 from undercut.types import Array, FloatArray
@@ -52,6 +51,7 @@ class PlaneModel(ABC):
     """Planes, a regularizer, and the minimum of the model that both make."""
 
     planes: Planes
+    near: Weights  # of the proximal problem
 
     @abstractmethod
     def minimize(self, tol: float) -> Model:
@@ -67,6 +67,10 @@ class PlaneModel(ABC):
     def drop_idle(self, max_idle: int) -> None:
         """Forget the planes that have gone without weight for more than ``max_idle`` steps."""
         self.planes.drop_idle(max_idle)
+
+    def grow_older(self) -> None:
+        """Count a step without a master problem for the planes that have no weight in the proximal one."""
+        self.planes.age(self.near.alpha[: self.planes.top], 1)
 
     def make_room(self, max_planes: int) -> None:
         """Forget planes until one more fits, the longest without weight first; the bound stays."""
@@ -89,7 +93,7 @@ class Bundle(PlaneModel):
     ) -> None:
         self.reg = reg
         self.master = Master(FIRST_CAPACITY)
-        self.near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
+        self.near: Master = Master(FIRST_CAPACITY)
         self.H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))  # <a_i, M^-1 a_j>
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
         self._known: tuple[_Slopes, ...] = ()  # <a_i, w> at the center of the last proximal step and at its minimizer
@@ -123,8 +127,9 @@ class Bundle(PlaneModel):
     def regularize(self, reg: QuadraticRegularizer) -> None:
         """Keep the planes and their weights, and take another regularizer."""
         last, live, self.reg = self.reg, self.planes.live, reg
-        if isinstance(last, L2) and isinstance(reg, L2) and last.center is reg.center and last.weights is reg.weights:
-            self.H *= last.lam / reg.lam
+        ratio = reg.multiple_of(last)
+        if math.isfinite(ratio):
+            self.H /= ratio
         else:
             A = self.planes.A[live]
             self.H[np.ix_(live, live)] = reg.conjugate_curvature(A, np.zeros(A.shape[1]))

@@ -23,7 +23,8 @@ from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
-from undercut.solvers.coordinate.class_dual import class_descent, class_dual, followed_classes
+from undercut.solvers.coordinate.class_descent import class_descent, followed_classes
+from undercut.solvers.coordinate.class_dual import class_dual
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
 from undercut.solvers.coordinate.descent import Descent, Dual
 from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent, followed_pointwise, pointwise_descent
@@ -182,7 +183,7 @@ def _followed(risk: DualRisk, reg: DualReg, last: Descent[Any], ends: tuple[End,
         assert isinstance(last, PointwiseDescent)
         return followed_pointwise(risk, reg, last, ends)
     assert isinstance(reg, L2)
-    return followed_classes(risk, reg, *ends)
+    return followed_classes(risk, reg, last, ends)
 
 
 def _dual(risk: DualRisk, reg: DualReg) -> Dual:

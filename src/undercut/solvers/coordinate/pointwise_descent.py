@@ -1,44 +1,149 @@
-"""Sweeps for losses of one score."""
+"""Sweeps for losses of one score, and conjugate gradients for the variables strictly inside their intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.dual_coordinate import TARGET, sweep
-from undercut._jit.dual_face import lift
+from undercut._jit.dual_coordinate import RIDGE, TARGET, sweep
+from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.descent import Descent
-from undercut.solvers.coordinate.face import Face
+from undercut.solvers.coordinate.descent import row_work
+from undercut.solvers.coordinate.face import ACCURACY, MOST, FacedDescent, Pace, Point, Search
 from undercut.solvers.coordinate.pointwise_dual import PointwiseDual, pointwise_dual
 from undercut.solvers.coordinate.start import End, best_start, halved
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
 
+ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
+RELEASES = 1  # in one attempt
 LIFTS = 3  # sweeps that lift scores to their margins
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointwiseSearch(Search):
+    """Over some samples; those that leave their intervals are fixed at the end, and the others go on."""
+
+    whole: Array  # the samples strictly inside their intervals at the beginning
+    samples: Array  # those of them that are not fixed
+    a: FloatArray  # where the present round began
+    v: FloatArray
+    until: float  # squared residual at which it ends
+    released: int = 0  # how often fixed variables were set free again
+
+    def is_over(self, last: PointwiseSearch) -> bool:
+        """Whether the samples are those of the last round, and the residual is small or the steps are used up."""
+        if not np.array_equal(self.samples, last.samples):
+            return self.left <= -MOST or self.samples.size == 0
+        return self.left <= 0 or float(self.residual @ self.residual) <= self.goal
+
+
 @dataclass(eq=False, kw_only=True)
-class PointwiseDescent(Descent[PointwiseDual]):
+class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
+
+    pace = Pace(first=15, sweeps=7, longest_wait=160, fewest=20)
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
     excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
     above: float = math.inf  # derivatives beyond these two shrink
     below: float = -math.inf
-    face: Face = field(default_factory=Face)
+
+    @property
+    @override
+    def has_face(self) -> bool:
+        return self.dual.is_quadratic
 
     @override
-    def settled(self) -> Self:
-        if self.face.search is None:
-            return self
-        a, v = self.face.point(self)
-        return replace(self, a=a, v=v)
+    def value(self) -> float:
+        return self._point(self.a, self.v, self.b).value
+
+    @override
+    def search(self, steps: int) -> PointwiseSearch | None:
+        dual = self.dual
+        samples = _inside(dual, self.a)
+        if samples.size == 0:
+            return None
+        residual = self._residual(samples, self.a, self.v)
+        size = float(residual @ residual)
+        return PointwiseSearch(
+            whole=samples, samples=samples, a=self.a, v=self.v, change=np.zeros(samples.size), residual=residual,
+            direction=residual.copy(), product=row_work(dual.rows, samples), until=ROUND**2 * size,
+            goal=ACCURACY**2 * size, left=steps, began=self.work,
+        )  # fmt: skip
+
+    def _residual(self, samples: Array, a: FloatArray, v: FloatArray) -> FloatArray:
+        """The derivatives of the dual for some samples, at any point."""
+        residual, b = np.empty(samples.size), self.b + self.rho * float((a - self.a).sum())
+        face_residual(*self.dual.rows, self.dual.terms, self.dual.zone, samples, a, v, b, residual)
+        return residual
+
+    @override
+    def follow(self, search: Search, max_steps: int) -> tuple[int, bool]:
+        assert isinstance(search, PointwiseSearch)
+        dual, vectors = self.dual, (search.change, search.residual, search.direction)
+        taken, ends = face_steps(
+            *dual.rows, dual.terms, self.rho, search.samples, *vectors, np.empty_like(self.v), search.until, max_steps
+        )
+        return int(taken), bool(ends)
+
+    @override
+    def trial(self, search: Search, share: float) -> Point:
+        assert isinstance(search, PointwiseSearch)
+        samples, last = search.samples, search.a[search.samples]
+        low, high = _interval(self.dual, self.a, samples)
+        a, v = search.a.copy(), search.v.copy()
+        a[samples] = np.clip(last + share * search.change, low, high)
+        add_rows(*self.dual.rows, samples, a[samples] - last, v)
+        return self._point(a, v, self.b + self.rho * float((a - self.a).sum()))
+
+    @override
+    def renewed(self, search: Search) -> tuple[Search, bool]:
+        """Variables that have left their intervals are fixed; without any, those are released that point inside."""
+        assert isinstance(search, PointwiseSearch)
+        whole, point = search.whole, self.trial(search, 1.0)
+        low, high = _interval(self.dual, self.a, whole)
+        residual, a = self._residual(whole, point.a, point.v), point.a[whole]
+        free, released = (low < a) & (a < high), search.released
+        if int(free.sum()) == search.samples.size and released < RELEASES:
+            released += 1
+            free |= ((a <= low) & (residual > self.dual.zone)) | ((a >= high) & (residual < -self.dual.zone))
+        samples, residual = whole[free], residual[free]
+        product = row_work(self.dual.rows, samples)
+        self.work += search.product
+        new = replace(
+            search, samples=samples, a=point.a, v=point.v, change=np.zeros(samples.size), residual=residual,
+            direction=residual.copy(), until=max(ROUND**2 * float(residual @ residual), 0.5 * search.goal),
+            released=released, product=max(product, 1),
+        )  # fmt: skip
+        return new, new.is_over(search)
+
+    @override
+    def move(self, search: Search, value: float) -> tuple[float, float]:
+        """The end is feasible, and so is all of the way to it, along which the dual is a parabola."""
+        assert isinstance(search, PointwiseSearch)
+        dual, moved, turned = self.dual, search.a - self.a, search.v - self.v
+        total, ridge = float(moved.sum()), dual.terms[:, RIDGE]
+        slope = float((dual.terms[:, TARGET] - ridge * self.a - dual.zone * np.sign(self.a)) @ moved)
+        slope -= float(turned @ self.v) + self.b * total
+        curvature = float(turned @ turned) + float(ridge @ moved**2) + self.rho * total**2
+        share = 1.0 if slope >= curvature else max(slope, 0.0) / curvature
+        a = search.a if share == 1.0 else self.a + share * moved
+        point = self._point(a, self.v + share * turned, self.b + share * self.rho * total)
+        if not point.value > value:
+            return 0.0, 0.0
+        self.take(point)
+        return point.value - value, share
+
+    @override
+    def settle(self, search: Search) -> None:
+        """Samples that were left out may have to join the next face."""
+        self.bring_back()
+        self.is_ripe = True
 
     @override
     def lifted(self) -> FloatArray:
@@ -54,23 +159,16 @@ class PointwiseDescent(Descent[PointwiseDual]):
         return v
 
     @override
-    def copy(self) -> Self:
-        return replace(super().copy(), face=self.face.copy())
+    def take(self, point: Point) -> None:
+        _, self.a, self.v, self.b = point
 
-    def value(self, a: FloatArray, v: FloatArray, b: float) -> float:
-        """The dual that the sweeps see, over m: with its constraint in the augmented Lagrangian."""
+    def _point(self, a: FloatArray, v: FloatArray, b: float) -> Point:
+        """The dual has its constraint in the augmented Lagrangian."""
         value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
         if self.rho > 0.0:
             excess = float(a.sum())
             value -= (b - 0.5 * self.rho * excess) * excess
-        return value
-
-    @override
-    def _advance(self, budget: int) -> None:
-        if self.face.search is None:
-            super()._advance(budget)
-        else:
-            self.face.go_on(self, self.face.search, budget)
+        return Point(value, a, v, b)
 
     @override
     def _sweep(self, budget: int) -> int:
@@ -87,7 +185,6 @@ class PointwiseDescent(Descent[PointwiseDual]):
         self.above = self.most if self.most > 0.0 else math.inf
         self.below = self.least if self.least < 0.0 else -math.inf
         super()._end_sweep()
-        self.face.consider(self)
 
     @override
     def _restart(self) -> None:
@@ -108,11 +205,24 @@ class PointwiseDescent(Descent[PointwiseDual]):
         self.excess = abs(excess)
 
 
+def _inside(dual: PointwiseDual, a: FloatArray) -> Array:
+    """The samples strictly inside their intervals, and not at the kink at zero."""
+    inside = (a > dual.low) & (a < dual.high)
+    return np.flatnonzero(inside & (a != 0.0) if dual.zone > 0.0 else inside)
+
+
+def _interval(dual: PointwiseDual, a: FloatArray, samples: Array) -> tuple[FloatArray, FloatArray]:
+    """The intervals of some samples, ended at zero where the dual has a kink there."""
+    low, high = dual.low[samples], dual.high[samples]
+    if dual.zone > 0.0:
+        return np.where(a[samples] > 0.0, 0.0, low), np.where(a[samples] < 0.0, 0.0, high)
+    return low, high
+
+
 def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray) -> PointwiseDescent:
     """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``weight_i u_i = -slopes_i``."""
     dual = pointwise_dual(risk, reg)
-    a, z = halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high))
-    return _descent(dual, a, z)
+    return _descent(dual, *halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high)))
 
 
 def followed_pointwise(
@@ -120,8 +230,7 @@ def followed_pointwise(
 ) -> PointwiseDescent:
     """The same after a run with another lambda, from the ends of the last two."""
     dual = pointwise_dual(risk, reg)
-    a, z = best_start(dual, *ends)
-    return replace(_descent(dual, a, z), b=last.b, face=last.face.followed())
+    return replace(_descent(dual, *best_start(dual, *ends)), b=last.b, face=last.face.followed())
 
 
 def _descent(dual: PointwiseDual, a: FloatArray, z: FloatArray) -> PointwiseDescent:

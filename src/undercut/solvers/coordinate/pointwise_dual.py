@@ -76,14 +76,6 @@ class PointwiseDual:
         one_sided = bool(((self.low == 0.0) | (self.high == 0.0)).all())
         return one_sided and self.is_quadratic and not self.terms[:, RIDGE].any() and isinstance(self.metric, float)
 
-    def work_of(self, chosen: Array) -> int:
-        """What the rows of some samples cost, in entries."""
-        if self.rows.dense:
-            entries = chosen.size * self.rows.columns.size
-        else:
-            entries = int((self.rows.indptr[chosen + 1] - self.rows.indptr[chosen]).sum())
-        return entries + ROW_COST * chosen.size
-
     @property
     def low(self) -> FloatArray:
         return self.terms[:, LOW]

@@ -9,6 +9,7 @@ convergence need.  Questions name the step they are about, so that one that is a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +21,10 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.errors import ClusterError
-from undercut.maps.parts import LocalParts, Parts, added
+from undercut.maps.parts import Delay, LocalParts, Parts, added
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.solvers.hedging.programs import Order, Programs, Scenario
+from undercut.threads import exclusive
 from undercut.types import FloatArray
 
 ATTEMPTS = 10  # questions that find some scenarios lost, one after the other
@@ -46,8 +48,10 @@ class Store(ABC):
         """``question(shard, scenario, order)`` of every scenario."""
 
     @abstractmethod
-    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
-        """Advance one scenario after the other, each by the latest mean; the last mean, and the evaluations."""
+    def drawn(
+        self, programs: Programs, order: Order, draws: Sequence[int], delay: Delay
+    ) -> tuple[Store, FloatArray, float]:
+        """Advance one scenario after the other, each by the mean known then; the last mean, and the evaluations."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,16 @@ class StoreHere(Store):
         return self.risk.map(lambda shard, one: question(shard, one, order), self.scenarios)
 
     @override
-    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
+    def drawn(
+        self, programs: Programs, order: Order, draws: Sequence[int], delay: Delay
+    ) -> tuple[Store, FloatArray, float]:
         scenarios, journey = list(self.scenarios), Journey(order, self.risk.weights)
 
-        def advance(shard: Any, now: Order, k: int) -> Scenario:
+        def advance(shard: Any, now: Order, k: int, n_moves: int) -> Scenario:
             scenarios[k] = programs.advance(shard.risk, scenarios[k], now)
             return scenarios[k]
 
-        self.risk.parts.streamed(advance, draws, journey.now, journey.take)
+        self.risk.parts.streamed(advance, draws, journey.now, journey.take, delay)
         center = np.asarray(self.risk.weights @ np.stack([one.z for one in scenarios]))
         return StoreHere(self.risk, scenarios), center, journey.spent
 
@@ -97,14 +103,16 @@ class Journey:
 
     def __init__(self, order: Order, weights: FloatArray) -> None:
         self.order, self.weights, self.spent = order, weights, 0.0
+        self.moves = Counter[int]()  # of each scenario that are part of the mean
 
-    def now(self, k: int) -> tuple[Order, int]:
-        """What scenario k is told."""
-        return self.order, k
+    def now(self, k: int) -> tuple[Order, int, int]:
+        """What scenario k is told: the mean, and how many of its own moves that includes."""
+        return self.order, k, self.moves[k]
 
     def take(self, k: int, moved: Scenario | None) -> None:
         """Move the mean with scenario k, unless that was lost."""
         if moved is not None:
+            self.moves[k] += 1
             self.order = self.order._replace(center=self.order.center + self.weights[k] * moved.move)
             self.spent += float(self.weights[k]) * moved.spent
 
@@ -116,6 +124,7 @@ class Held(NamedTuple):
     step: int
     now: Scenario
     last: Scenario
+    moves: tuple[Scenario, ...] = ()  # after each move of an asynchronous step
 
     def at(self, run: str, step: int) -> Scenario | None:
         """The scenario after a step of a run, if it is known."""
@@ -161,10 +170,12 @@ class StoreThere(Store):
         raise _lost()
 
     @override
-    def drawn(self, programs: Programs, order: Order, draws: Sequence[int]) -> tuple[Store, FloatArray, float]:
+    def drawn(
+        self, programs: Programs, order: Order, draws: Sequence[int], delay: Delay
+    ) -> tuple[Store, FloatArray, float]:
         journey = Journey(order, self.weights)
         self._complete(lambda: self._total(_point))
-        self.parts.streamed(partial(_draw, self.run, self.step, programs), draws, journey.now, journey.take)
+        self.parts.streamed(partial(_draw, self.run, self.step, programs), draws, journey.now, journey.take, delay)
         after = replace(self, center=journey.order.center)
         center = after._complete(lambda: after._total(_settle))
         return replace(after, center=center, step=self.step + 1), center, journey.spent
@@ -235,13 +246,17 @@ def _ask(
     return (0.0, [k]) if scenario is None else (weight * question(shard.risk, scenario, order, given), [])
 
 
-def _draw(run: str, step: int, programs: Programs, shard: Any, now: Order, k: int) -> Scenario | None:
-    before = _scenario(shard, run, step)
-    if before is None:
-        return None
-    after = programs.advance(shard.risk, before, now)
-    _held[shard] = Held(run, step, after, after)
-    return replace(after, z=after.z[:0], copy=after.copy[:0])  # only the move travels
+def _draw(run: str, step: int, programs: Programs, shard: Any, now: Order, k: int, n_moves: int) -> Scenario | None:
+    """Solve the program at the point that belongs to the mean, and add its move to whatever the point is now."""
+    with exclusive(shard):
+        latest = _scenario(shard, run, step)
+        if latest is None:
+            return None
+        before = _held[shard].moves or (latest,)
+        moved = programs.advance(shard.risk, before[min(n_moves, len(before) - 1)], now)
+        after = replace(moved, z=latest.z + moved.move)
+        _held[shard] = Held(run, step, after, after, (*before, after))
+    return replace(moved, z=moved.z[:0], copy=moved.copy[:0])  # only the move travels
 
 
 def _settle(shard: Any, run: str, step: int, item: tuple[int, float]) -> tuple[Any, list[int]]:

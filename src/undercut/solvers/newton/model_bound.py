@@ -14,7 +14,10 @@ from __future__ import annotations
 import math
 
 from undercut.contracts import Line, QuadraticRegularizer, Risk
+from undercut.losses import Softmax
 from undercut.risks import MulticlassRisk
+from undercut.risks.combined import questions
+from undercut.risks.combined.sharded_line import ShardedLine
 from undercut.risks.scores.class_scores import SoftmaxScores
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import plane_bound
@@ -22,6 +25,11 @@ from undercut.solvers.bounds import plane_bound
 
 def model_bound(risk: Risk, reg: QuadraticRegularizer, line: Line) -> float:
     """The bound for the end of a Newton step along ``line``; minus infinity where none is known."""
+    if isinstance(line, ShardedLine):
+        if not (issubclass(line.risk.kind, MulticlassRisk) and isinstance(line.risk.loss, Softmax)):
+            return -math.inf
+        a, conjugate = line.ask(questions.ahead)
+        return plane_bound(reg, a, -float(conjugate), abs(float(conjugate)))
     if not isinstance(line, ScoreLine) or not isinstance(risk, MulticlassRisk):
         return -math.inf
     ahead = risk.phi.ahead(line.scores, line.rise) if isinstance(risk.phi, SoftmaxScores) else None

@@ -4,7 +4,9 @@
     F(x, y, w) = max over states s and Gaussians m of log p(x, y, s, m | w), divided by the number of frames of x
 
 F is the largest of linear functions of the natural parameters, so R is a difference of convex functions: not convex.
-A cut has a subgradient wherever the best paths are unique; where paths tie it has the slope of one of them.
+A cut has the gradient wherever the best paths are unique; where paths tie it has the slope of one path per utterance.
+For single words that is a limit of gradients around w, hence a Clarke subgradient, because ties are broken alike in all
+utterances: for the earliest word, the latest state and the first Gaussian.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing_extensions import override
 
 from undercut._jit import hmm
 from undercut.contracts import BatchedRisk, Cut, Risk
+from undercut.errors import require
 from undercut.risks.checks import normalized_weights
 from undercut.risks.structured.hmm.frames import Block, Frames
 from undercut.risks.structured.hmm.layout import HmmWeights
@@ -24,12 +27,13 @@ from undercut.types import Array, FloatArray
 
 
 class HmmRisk(BatchedRisk):
-    """A mean over utterances of the margin of their words."""
+    """A mean over utterances of the margin of their words; ``margin`` scales Delta."""
 
     lower_bound, is_convex = 0.0, False
 
-    def __init__(self, frames: Frames, weight: FloatArray) -> None:
-        self.frames, self.weight = frames, weight
+    def __init__(self, frames: Frames, weight: FloatArray, margin: float) -> None:
+        require(0.0 < margin < np.inf, "`margin` must be positive and finite", margin)
+        self.frames, self.weight, self.margin = frames, weight, margin
         self.n_params, self.n_samples = frames.layout.n_params, frames.n_utterances
 
     @abstractmethod
@@ -59,7 +63,7 @@ class HmmRisk(BatchedRisk):
 
 
 class WordRisk(HmmRisk):
-    """Utterances of one word each: Delta is 1 for a wrong word.
+    """Utterances of one word each: Delta is ``margin`` for a wrong word.
 
     >>> from undercut.risks.structured.hmm.layout import HmmLayout
     >>> layout = HmmLayout(n_words=2, n_states=1, n_mixtures=1, n_features=1)
@@ -68,35 +72,43 @@ class WordRisk(HmmRisk):
     (1.0, array([ 0.,  1., 0.,  0., -1.,  0.]))
     """
 
-    def __init__(self, frames: Frames, y: Array, sample_weight: Any = None) -> None:
-        super().__init__(frames, normalized_weights(sample_weight, frames.n_utterances))
+    def __init__(self, frames: Frames, y: Array, sample_weight: Any = None, margin: float = 1.0) -> None:
+        super().__init__(frames, normalized_weights(sample_weight, frames.n_utterances), margin)
         self.y = y
 
     @override
     def add_block(self, block: Block, weights: HmmWeights, slopes: FloatArray, moves: FloatArray) -> float:
         return float(
             hmm.isolated(
-                block.nodes, block.which, block.moments, *weights[1:], self.y, self.weight,
+                block.nodes, block.which, block.moments, *weights[1:], self.y, self.weight, self.margin,
                 self.frames.offsets, block.first, block.last, slopes, moves,
             )
         )  # fmt: skip
 
     @override
     def batch(self, rows: Array) -> Risk:
-        part = WordRisk(self.frames.take(rows), self.y[rows])
+        part = WordRisk(self.frames.take(rows), self.y[rows], margin=self.margin)
         part.weight = self.weight[rows] * (self.n_samples / len(rows))
         return part
 
 
 class ConnectedRisk(HmmRisk):
-    """Utterances of several words: Delta is the share of frames in a wrong word.
+    """Utterances of several words: Delta is ``margin`` times the share of frames in a wrong word.
 
     ``labels`` are the true words of all frames, ``words`` those of all utterances, and utterance s has the words
     ``words[ends[s] : ends[s + 1]]``.  The true path is the best one through the true words, wherever they begin.
     """
 
-    def __init__(self, frames: Frames, labels: Array, words: Array, ends: Array, sample_weight: Any = None) -> None:
-        super().__init__(frames, normalized_weights(sample_weight, frames.n_utterances))
+    def __init__(
+        self,
+        frames: Frames,
+        labels: Array,
+        words: Array,
+        ends: Array,
+        sample_weight: Any = None,
+        margin: float = 1.0,
+    ) -> None:
+        super().__init__(frames, normalized_weights(sample_weight, frames.n_utterances), margin)
         self.labels, self.words, self.ends = labels, words, ends
 
     @override
@@ -104,7 +116,7 @@ class ConnectedRisk(HmmRisk):
         return float(
             hmm.connected(
                 block.nodes, block.which, block.moments, *weights[1:], self.labels, self.words, self.ends, self.weight,
-                self.frames.offsets, block.first, block.last, slopes, moves,
+                self.margin, self.frames.offsets, block.first, block.last, slopes, moves,
             )
         )  # fmt: skip
 
@@ -114,6 +126,6 @@ class ConnectedRisk(HmmRisk):
         labels = np.concatenate([self.labels[self.frames.offsets[s] : self.frames.offsets[s + 1]] for s in rows])
         words = [self.words[self.ends[s] : self.ends[s + 1]] for s in rows]
         ends = np.concatenate([[0], np.cumsum([part.size for part in words])])
-        part = ConnectedRisk(frames, labels, np.concatenate(words), ends)
+        part = ConnectedRisk(frames, labels, np.concatenate(words), ends, margin=self.margin)
         part.weight = self.weight[rows] * (self.n_samples / len(rows))
         return part
