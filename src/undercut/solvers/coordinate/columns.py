@@ -115,6 +115,7 @@ class Columns(Protocol):
     ) -> Move:
         """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time.
 
+        Rounds on a Gram matrix cost so little that their number is not limited by ``n_rounds``.
         ``gradient`` is ``X' u`` with the slopes u of the model.
         """
 

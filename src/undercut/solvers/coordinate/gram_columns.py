@@ -28,7 +28,8 @@ from undercut.types import Array, FloatArray
 
 EPOCHS = 20  # of coordinate descent before a Newton step, which takes longer
 CHEAP = 1e-8  # share of the violations asked for that may be left: rounds cost less than the matrix
-ROUNDS = 30  # of descent, at least
+ROUNDS = 100  # of descent, at most
+ROUNDED = 1e-12  # share of l1: smaller violations are rounding errors
 NEAR = 0.9  # share of l1: a parameter with a smaller gradient stays zero in the model
 PART = 0.5  # of the columns: the model is restricted to those likely to be used where they are fewer
 JITTERS = (1e-12, 1e-6)  # added to the diagonal of a matrix before its factorization, relative to its mean
@@ -54,7 +55,7 @@ class GramColumns(Columns):
             H = H - mixed.T @ inverse @ mixed
             gradient = gradient - mixed.T @ (inverse @ totals)
         now = w.copy()
-        descend_gram(H, gradient, now, penalty, CHEAP * tol, max(n_rounds, ROUNDS))
+        descend_gram(H, gradient, now, penalty, CHEAP * tol)
         change = now - w
         scores = self.scores(change)
         return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
@@ -160,12 +161,14 @@ class DenseColumns(PointwiseGram):
         return sum_of_grams(self.X, bend)
 
 
-def descend_gram(
-    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int
-) -> None:
-    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
+def descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float) -> None:
+    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero.
+
+    ``w`` and the gradient there are overwritten.
+    """
+    tol = max(tol, ROUNDED * penalty.l1)
     fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
-    for _ in range(min(fit, n_rounds)):
+    for _ in range(min(fit, ROUNDS)):
         kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol)
         if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
             break

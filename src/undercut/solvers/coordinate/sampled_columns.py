@@ -34,7 +34,6 @@ GROWTH = 2.0  # parameters of a model, in those that are not zero
 OUTSIDE = 0.5  # share of the largest violation: where a parameter outside the model has more, another is made
 STEADY = 0.4  # share of the violations that a step may leave if the next one is to use its matrix
 ACCURACY = 0.1  # share of the violations asked for that may be left: rounds cost less than the matrix
-ROUNDS = 30  # of descent on a model
 BLOCK = 2_000_000  # entries of rows that are multiplied at a time
 RIDGE = 1e-6  # added to a matrix in single precision, relative to its diagonal
 
@@ -90,7 +89,7 @@ class SampledColumns(Columns):
         now = w.copy()
         part = now[likely.chosen]
         slopes = gradient[likely.chosen] - likely.mixed @ (likely.inverse @ model.totals)
-        descend_gram(likely.H, slopes, part, penalty, ACCURACY * tol, ROUNDS)
+        descend_gram(likely.H, slopes, part, penalty, ACCURACY * tol)
         now[likely.chosen] = part
         scores = self.scores(now - w)
         if model.totals.size:
