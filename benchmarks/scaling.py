@@ -5,7 +5,7 @@ the CRF of the OCR set once and 8 times: in this process, and on 1, 2 and 4 work
 each.  Expected:
 
     the same steps as in one process;
-    bytes per step within 1.2 of 2 x 8 x d for each worker, beside the trial points of line searches;
+    bytes within 1.2 of 2 x 8 x d for each worker and plane, beside the trial points of line searches;
     overhead of one worker below 20 % once an evaluation takes half a second;
     two workers at least 1.6 times as fast as one where the evaluation is not bound by memory.
 
@@ -55,7 +55,8 @@ CASES = (  # the longest one last; an evaluation of ocr x8 takes more than half 
 QUICK = (("covtype", 1),)
 QUICK_ROWS = 100_000
 RIVALS = (("covtype", 1), ("rcv1-sample", 1))
-ITERATIONS = (10, 20, 40, 80, 160)  # of L-BFGS, each from the beginning
+ITERATIONS = (20, 40, 80, 160)  # of L-BFGS, each from the beginning
+STEPS, FEW_STEPS, MANY = 60, 12, 8  # of a solver; few for that many copies or more
 PASSES = 20
 
 
@@ -131,6 +132,7 @@ class Measured:
     steps: int
     seconds: float
     objective: float
+    planes: float  # evaluations per step
     sent: float = 0.0  # bytes per step, both ways
     rounds: float = 0.0  # per step
     rivals: list[tuple[str, float, int]] = field(default_factory=list)  # name, seconds, iterations or passes
@@ -160,7 +162,8 @@ def measured(risk: Any, name: str, n_workers: int, max_steps: int) -> Measured:
     began = time.perf_counter()
     result = minimize(risk, L2(LAM), solver(name), stop=Stop(gap_rel=GAP, max_steps=max_steps))
     seconds = time.perf_counter() - began
-    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective)
+    planes = result.n_evaluations / result.n_steps
+    return Measured(n_workers, risk.n_params, risk.n_samples, plane, result.n_steps, seconds, result.objective, planes)
 
 
 def on_cluster(name: str, sources: list[Source], max_steps: int, with_rivals: bool) -> Measured:
@@ -274,13 +277,14 @@ def measured_case(name: str, copies: int, workers: list[int], args: argparse.Nam
     """This process first, then clusters."""
     with TemporaryDirectory() as folder:
         limit = QUICK_ROWS if args.quick else None
+        max_steps = args.max_steps or (FEW_STEPS if copies >= MANY else STEPS)
         whole = written(Path(folder), name, copies, 1, limit)
         data = part(whole[0])
-        results = [measured(maker(name)(**data), name, 0, args.max_steps)]
+        results = [measured(maker(name)(**data), name, 0, max_steps)]
         del data
         for n in workers:
             sources = written(Path(folder), name, copies, n, limit)
-            results.append(on_cluster(name, sources, args.max_steps, (name, copies) in RIVALS and n == max(workers)))
+            results.append(on_cluster(name, sources, max_steps, (name, copies) in RIVALS and n == max(workers)))
     return results
 
 
@@ -302,12 +306,13 @@ def print_case(case: str, results: list[Measured], tables: dict[str, list[tuple[
 
 
 def travels(result: Measured) -> tuple[str, ...]:
-    """Bytes and rounds of a step: in all, as a multiple of two vectors for each worker, and what is beside them."""
+    """Bytes and rounds of a step: in all, as a multiple of two vectors per plane and worker, and what is beside."""
+    planes = f"{result.planes:.2f}"
     if result.n_workers == 0:
-        return ("",) * 4
-    vectors = 16 * result.n_params * result.n_workers
+        return planes, "", "", "", ""
+    vectors = 16 * result.n_params * result.n_workers * result.planes
     beside = (result.sent - vectors) / result.n_workers
-    return f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
+    return planes, f"{result.sent / 1e3:.1f}", f"{result.sent / vectors:.2f}", f"{beside:.0f}", f"{result.rounds:.1f}"
 
 
 COLUMNS = {
@@ -320,8 +325,9 @@ COLUMNS = {
             "steps",
             "objective",
             "ms per step",
+            "planes per step",
             "kB per step",
-            "of 2 x 8 d each",
+            "of 2 x 8 d per plane, each",
             "bytes beside, each",
             "rounds per step",
         ),
@@ -352,7 +358,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="some rows of covtype, in a minute")
     parser.add_argument("--workers", default="1,2,4", help="numbers of worker processes, 1 among them")
     parser.add_argument("--cases", nargs="*", help="such as covtype:4 ocr:1; all by default")
-    parser.add_argument("--max-steps", type=int, default=60)
+    parser.add_argument("--max-steps", type=int, help=f"default {STEPS}, and {FEW_STEPS} for {MANY} copies or more")
     parser.add_argument("--keep", type=Path, help="a folder for what each case measured")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that time")
     args = parser.parse_args()

@@ -8,10 +8,10 @@
    ``NonconvexBundle`` with the line search ``single`` to a gap of 1 %, NRBM the same without line search, NBM
    ``ClassicBundle``, SGD ``StochasticGradient`` with batches of 30 utterances, 60 passes, the best of
    three step sizes; a + means as many evaluations, or passes, as NRBMLS took, a * the same objective.
-2. Isolated digits of a speaker who was not in the training data.  Lambda, theta and the margin are also chosen by
-   validation: each of the five training speakers is left out in turn, and either the best settings are taken, or the
-   largest lambda within one standard error of them.  Exact tests compare each with maximum likelihood: McNemar's on the
-   recordings that one of both gets right, and the sign test on the speakers.
+2. Isolated digits of a speaker who was not in the training data.  Lambda, theta, the margin and a share of the way from
+   the maximum likelihood solution are also chosen by validation: each of the five training speakers is left out in
+   turn, and either the best settings are taken, or the shortest way within one standard error of them.  Exact tests
+   compare with maximum likelihood: McNemar's on recordings that one of both gets right, and the sign test on speakers.
 3. Connected digits: three to seven recordings of one speaker, one after the other; word error by edit distance.
 4. Maximum likelihood beside hmmlearn, at the same number of iterations.
 """
@@ -28,7 +28,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -51,8 +51,9 @@ FOLDS, SPEAKERS, GAP = range(5), range(6), 0.01
 OURS = NonconvexBundle(line_search="single")
 MOST = 500  # evaluations of NBM
 STEP_SIZES = (0.03, 0.1, 0.3)
-# Lambda, theta and margin that validation chooses from.
-GRID = tuple(product((0.01, 0.03, 0.1, 0.3), (ONES, (1.0, 4.0, 1.0)), (1.0, 3.0, 10.0)))
+# What validation chooses from: lambda, theta and margin of a run, and the share of its way from the start.
+GRID = tuple(product((0.01, 0.03, 0.1), (ONES, (1.0, 4.0, 1.0)), (1.0, 3.0, 10.0)))
+SHARES = (0.25, 0.5, 1.0)
 N_CONNECTED, N_TEST, SEEDS = 600, 200, range(3)
 # Evaluations, objective and error of phones on TIMIT, as printed.
 PAPER = {
@@ -113,6 +114,21 @@ def fold_runs(number: int, lam: float) -> list[Run]:
     ]  # fmt: skip
 
 
+class Choice(NamedTuple):
+    """Settings that validation chose."""
+
+    lam: float
+    theta: tuple[float, float, float]
+    margin: float
+    share: float  # of the way from the start to the solution
+
+    def __str__(self) -> str:
+        return f"{self.lam:g}, {self.theta[1]:g}, {self.margin:g}, {self.share:g}"
+
+
+CHOICES = [Choice(*each, share) for each, share in product(GRID, SHARES)]
+
+
 @dataclass(frozen=True)
 class Across:
     """Wrong recordings of a speaker who was not in the training data, by method, and the settings that were chosen."""
@@ -120,29 +136,30 @@ class Across:
     kind: str
     speaker: int
     wrong: dict[str, np.ndarray]
-    settings: dict[str, tuple[float, tuple[float, float, float], float]]  # lambda, theta and margin
+    choices: dict[str, Choice]
+
+
+def wrongs(on: Digits, lam: float, theta: tuple[float, float, float], margin: float) -> list[np.ndarray]:
+    """The wrong recordings after a run, for every share of its way."""
+    risk, stop = WordRisk(on.train, on.y, margin=margin), Stop(gap_rel=GAP, max_evaluations=100)
+    away = minimize(risk, on.reg(lam, theta), OURS, w0=on.w0, stop=stop).w - on.w0
+    return [on.wrong(on.w0 + share * away) for share in SHARES]
 
 
 def across_run(kind: str, speaker: int) -> Across:
     """Train on five speakers, with settings that are good when each of them is left out in turn."""
-    stop = Stop(gap_rel=GAP, max_evaluations=100)
-
-    def wrong(on: Digits, lam: float, theta: tuple[float, float, float], margin: float) -> np.ndarray:
-        risk = WordRisk(on.train, on.y, margin=margin)
-        return on.wrong(minimize(risk, on.reg(lam, theta), OURS, w0=on.w0, stop=stop).w)
-
     others = [other for other in SPEAKERS if other != speaker]
     inner = [digits(kind, Speaker(other, (speaker,))) for other in others]
-    errors = np.array([[wrong(on, *settings).mean() for settings in GRID] for on in inner])
+    errors = np.array([[wrong.mean() for each in GRID for wrong in wrongs(on, *each)] for on in inner])
     mean, best = errors.mean(axis=0), int(errors.mean(axis=0).argmin())
     near = np.flatnonzero(mean <= mean[best] + errors[:, best].std(ddof=1) / np.sqrt(len(others)))
-    strongest = max(near, key=lambda at: (GRID[at][0], -mean[at]))
-    settings = {"margin, validated": GRID[best], "margin, one standard error": GRID[strongest]}
+    nearest = max(near, key=lambda at: (-CHOICES[at].share, CHOICES[at].lam, -mean[at]))
+    choices = {"margin, validated": CHOICES[best], "margin, one standard error": CHOICES[nearest]}
     digits.cache_clear()
     on = digits(kind, Speaker(speaker))
-    tried = {"margin, lambda 0.01": (0.01, ONES, 1.0), **settings}
-    found = {"ML": on.wrong(on.w0)} | {title: wrong(on, *each) for title, each in tried.items()}
-    return Across(kind, speaker, found, settings)
+    tried = {"margin, lambda 0.01": Choice(0.01, ONES, 1.0, 1.0), **choices}
+    found = {title: wrongs(on, *each[:3])[SHARES.index(each.share)] for title, each in tried.items()}
+    return Across(kind, speaker, {"ML": on.wrong(on.w0), **found}, choices)
 
 
 @dataclass(frozen=True)
@@ -276,9 +293,9 @@ def print_across(outcomes: Iterable[Across]) -> None:
         for title in here[0].wrong:
             errors = [100.0 * run.wrong[title].mean() for run in here]
             table.row(kind, title, *(f"{error:.1f}" for error in errors), f"{np.mean(errors):.2f}")
-        for title in here[0].settings:
-            chosen = [f"{lam:g}, {theta[1]:g}, {margin:g}" for lam, theta, margin in (r.settings[title] for r in here)]
-            table.row(kind, f"lambda, theta of squares, margin ({title})", *chosen, "")
+        for title in here[0].choices:
+            chosen = [str(run.choices[title]) for run in here]
+            table.row(kind, f"lambda, theta of squares, margin, share ({title})", *chosen, "")
     columns = ["normalization", "method", "right where ML is wrong", "wrong where ML is right", "p, recordings"]
     table = Table("Margin beside maximum likelihood", [*columns, "speakers better", "worse", "p, speakers"])
     for kind, here in kinds.items():

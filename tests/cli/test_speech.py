@@ -22,7 +22,20 @@ def files(tmp_path):
 
 @pytest.fixture
 def model(files, undercut):
-    options = ("--task", "hmm", "--states", "3", "--mixtures", "1", "--lambda", "0.1")
+    options = (
+        "--task",
+        "hmm",
+        "--states",
+        "3",
+        "--mixtures",
+        "1",
+        "--lambda",
+        "0.1",
+        "--margin",
+        "2",
+        "--theta",
+        "1,4,1",
+    )
     code, printed, _ = undercut("train", files / "speech.npz", *options, "-o", files / "words.uc")
     assert code == 0
     assert "model gap" in printed
@@ -42,6 +55,8 @@ def test_words_are_evaluated_and_predicted(model, files, undercut):
     assert all(sum(map(float, line.split())) == pytest.approx(1.0) for line in lines)
     code, printed, _ = undercut("info", model)
     assert "HmmClassifier" in printed
+    assert "margin 2" in printed
+    assert "theta 1.0, 4.0, 1.0" in printed
 
 
 @pytest.fixture
@@ -120,6 +135,14 @@ def test_a_start_of_other_sizes_is_refused(model, files, undercut):
         ("speech.npz", ("--task", "hmm", "--states", "20"), 1, "at least one frame per state, 20"),
         ("speech.npz", ("--task", "hmm", "--states", "0"), 2, "--states must be"),
         ("speech.npz", ("--task", "hmm", "--valid", "speech.npz"), 2, "--valid is not for --task hmm"),
+        ("speech.npz", ("--task", "hmm", "--theta", "1,x,1"), 2, "--theta must be three numbers such as 1,4,1"),
+        ("speech.npz", ("--task", "hmm", "--theta", "1,4"), 2, "--theta must be three positive numbers"),
+        (
+            "speech.npz",
+            ("--task", "hmm", "--margin", "0"),
+            2,
+            "--margin must be a float in the range (0.0, inf); got 0.0",
+        ),
         ("speech.npz", ("--states", "3"), 2, "--states needs --task hmm or connected"),
         ("speech.npz", ("--task", "hmm", "--decode", "mea"), 2, "--decode needs --task rna"),
     ],

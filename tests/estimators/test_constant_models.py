@@ -48,7 +48,10 @@ def fitted(model, X, y):
         (KernelClassifier(C=1e-3), "larger C"),
         (SequenceLabeler(lam=1e6), "smaller lambda"),
         (Ranker("structured_mrr", lam=1.0), 'use loss="ndcg@10", "pairwise" or "map"'),
-        (MultivariateClassifier("precision@3", lam=0.1), 'measure="roc_auc" or "average_precision" and take the k'),
+        (
+            MultivariateClassifier("precision@3", lam=0.1, surrogate="own"),
+            'measure="roc_auc" or "average_precision" and take the k',
+        ),
         (MultivariateClassifier(ContingencyMeasure(error_rate), lam=1.0), 'with threshold="cv"'),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

@@ -26,7 +26,7 @@ from undercut import (
     save_model,
 )
 from undercut.errors import ConstantModelWarning, DataError, ModelFileError, ParameterError
-from undercut.measures import BalancedError, ContingencyMeasure, FBeta, PrecisionAt
+from undercut.measures import AveragePrecision, BalancedError, ContingencyMeasure, FBeta, PrecisionAt
 
 NAMES = ["f1", "f0.5", "precision@50", "recall@50", "prbep", "roc_auc", "balanced_error"]
 names = pytest.mark.parametrize("name", NAMES)
@@ -76,11 +76,49 @@ def test_the_certificate_brackets_a_far_more_accurate_fit(cancer, name):
 @names
 def test_the_objective_is_that_of_its_coefficients_and_intercept(cancer, name):
     X, y = cancer
-    model = MultivariateClassifier(name, lam=1e-2, threshold="own").fit(X, y)
+    model = MultivariateClassifier(name, lam=1e-2, threshold="own", surrogate="own").fit(X, y)
     w, signs = model.coef_.ravel(), np.where(y == 1, 1.0, -1.0)
     with_constant = MultivariateRisk(np.column_stack([X, np.ones(y.size)]), signs, name)
     value = with_constant.value(np.append(w, model.intercept_))
     assert model.objective_ == pytest.approx(0.5 * model.lam * float(w @ w) + value, rel=1e-9)
+
+
+TOP = pytest.mark.parametrize("name", ["precision@30", "recall@150", "prbep", "roc_auc@0.1"])
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    """A rare class that no direction lifts above the best of the others."""
+    rng = np.random.default_rng(1)
+    X, w = rng.standard_normal((3000, 20)), rng.standard_normal(20) / np.sqrt(20)
+    return X, (X @ w + rng.standard_normal(3000) > 1.8).astype(int)
+
+
+@TOP
+def test_a_bound_that_stays_large_gives_way_to_that_of_the_average_precision(overlapping, name):
+    X, y = overlapping
+    model = MultivariateClassifier(name, lam=1e-2).fit(X[:1000], y[:1000])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantModelWarning)
+        own = MultivariateClassifier(name, lam=1e-2, surrogate="own").fit(X[:1000], y[:1000])
+    assert model.surrogate_ == AveragePrecision()
+    assert own.surrogate_ == own._measure()
+    assert model.score(X[1000:], y[1000:]) > own.score(X[1000:], y[1000:]) + 0.01
+    w, risk = model.coef_[0], MultivariateRisk(X[:1000], np.where(y[:1000] == 1, 1.0, -1.0), AveragePrecision())
+    assert model.objective_ == pytest.approx(0.5 * model.lam * float(w @ w) + risk.value(w))
+    assert model.gap_ <= 1e-3 * model.objective_
+    if name.startswith("precision"):
+        assert model.predict(X[:1000]).sum() == 30
+
+
+@TOP
+def test_a_bound_that_becomes_small_is_kept(name):
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    y = (X[:, 0] > 1.0).astype(int)
+    X[:, 0] += 2.0 * y
+    model, own = (MultivariateClassifier(name, lam=1e-5, surrogate=which).fit(X, y) for which in ("auto", "own"))
+    assert model.surrogate_ == own.surrogate_
+    np.testing.assert_array_equal(model.coef_, own.coef_)
 
 
 def test_the_score_is_the_measure_itself(rare):

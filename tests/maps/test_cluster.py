@@ -235,6 +235,10 @@ def test_signals_of_a_terminal_do_not_reach_the_workers(cluster):
     assert os.getpgrp() not in cluster.client.run(os.getpgrp).values()
 
 
+def test_workers_of_this_machine_keep_the_memory_of_their_evaluations(cluster):
+    assert set(cluster.client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) <= {None}
+
+
 def test_arrays_of_a_killed_worker_are_sent_again(cluster, data):
     X, y = data
     risk = hinge(cluster.keep([{"X": X[rows], "y": y[rows]} for rows in (slice(0, 100), slice(100, None))]))

@@ -587,3 +587,9 @@ def test_the_search_by_bounds_finds_the_worst_table_of_the_matthews_correlation(
         ranked = Ranked.of(positives + rng.integers(-1, 3), negatives, Prices(*rng.choice([0.5, 0.02, 0.001], 2)))
         found = Matthews().value(ranked, Matthews().worst(ranked))
         assert found == pytest.approx(by_all_tables.value(ranked, by_all_tables.worst(ranked)), rel=1e-12, abs=1e-12)
+
+
+def test_equal_scores_have_the_partial_area_of_a_random_order():
+    y = np.where(np.arange(40) < 10, 1.0, -1.0)
+    assert PartialRocArea(0.1).label_loss(y, np.zeros(40)) == pytest.approx(1.0 - 0.05)
+    assert PartialRocArea(1.0).label_loss(y, np.zeros(40)) == pytest.approx(0.5)

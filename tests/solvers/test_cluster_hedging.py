@@ -11,6 +11,7 @@ import pytest
 
 from undercut import L2, Hinge, LinearRisk, Logistic, Status, Stop, minimize
 from undercut.callbacks import Checkpoint
+from undercut.maps.cluster import ClusterParts
 from undercut.maps.gram import DenseGram, RbfKernel, ShardedGram
 from undercut.regularizers import KernelNorm
 from undercut.risks import GramRisk, ShardedRisk
@@ -96,6 +97,24 @@ def test_no_scenario_waits_for_another_and_the_bound_holds(parts, data):
     known = minimize(LinearRisk(*data, Logistic()), REG, stop=Stop(gap_rel=1e-8))
     risk = shards(parts, loss=Logistic())
     result = minimize(risk, REG, AsynchronousHedging(), stop=Stop(gap_rel=1e-2, max_steps=60))
+    assert result.status is Status.CONVERGED
+    assert result.lower_bound <= known.objective + 1e-9
+
+
+def test_a_worker_killed_while_programs_are_on_their_way_does_not_break_the_bound(cluster, parts, data, monkeypatch):
+    monkeypatch.setattr("undercut.maps.cluster.clients.POLL", 0.5)
+    known = minimize(LinearRisk(*data, Logistic()), REG, stop=Stop(gap_rel=1e-8))
+    risk, answers, answer = shards(parts, loss=Logistic()), [], ClusterParts._answer
+
+    def killing(parts, future):
+        answers.append(future.key)
+        if len(answers) == 4:
+            kill_one(cluster)
+        return answer(parts, future)
+
+    monkeypatch.setattr(ClusterParts, "_answer", killing)
+    result = minimize(risk, REG, AsynchronousHedging(), stop=Stop(gap_rel=1e-2, max_steps=100))
+    assert len(answers) > 4
     assert result.status is Status.CONVERGED
     assert result.lower_bound <= known.objective + 1e-9
 

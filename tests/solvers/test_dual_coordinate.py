@@ -23,9 +23,10 @@ from undercut.maps.design import WithConstant, as_design
 from undercut.risks import MulticlassRisk
 from undercut.solvers import SOLVERS, DualCoordinate, LineSearchBundle
 from undercut.solvers.bounds import LINE_ACCURACY, ROUNDING
-from undercut.solvers.coordinate import dual_coordinate, face
+from undercut.solvers.coordinate import dual_coordinate
+from undercut.solvers.coordinate.class_descent import MarginDescent
 from undercut.solvers.coordinate.conjugates import conjugate_of, has_conjugate
-from undercut.solvers.coordinate.pointwise_descent import pointwise_descent
+from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent, pointwise_descent
 from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
 
 KNOWN = tuple(name for name, case in LOSSES.items() if has_conjugate(case.loss))
@@ -304,7 +305,19 @@ def test_conjugate_gradients_on_the_face_save_passes_where_regularization_is_wea
     X, y = wide(n=1000, d=300, density=0.1, noise=0.5)
     risk, reg, stop = LinearRisk(X, y, Hinge()), L2(1e-6), Stop(gap_rel=1e-3, max_passes=5000)
     fast = minimize(risk, reg, DualCoordinate(), stop=stop)
-    monkeypatch.setattr(face, "FIRST", math.inf)
+    monkeypatch.setattr(PointwiseDescent, "pace", PointwiseDescent.pace._replace(first=math.inf))
+    slow = minimize(risk, reg, DualCoordinate(), stop=stop)
+    assert fast.status is Status.CONVERGED
+    assert fast.trace[-1].n_passes < 0.5 * slow.trace[-1].n_passes
+
+
+def test_conjugate_gradients_on_shares_of_classes_save_passes_where_regularization_is_weak(monkeypatch):
+    rng = np.random.default_rng(3)
+    X, _ = wide(n=150, d=60, density=0.2)
+    risk = MulticlassRisk(X, rng.integers(0, 4, 150), CrammerSinger())
+    reg, stop = L2(1e-5), Stop(gap_rel=1e-5, max_passes=3000)
+    fast = minimize(risk, reg, DualCoordinate(), stop=stop)
+    monkeypatch.setattr(MarginDescent, "pace", MarginDescent.pace._replace(first=math.inf))
     slow = minimize(risk, reg, DualCoordinate(), stop=stop)
     assert fast.status is Status.CONVERGED
     assert fast.trace[-1].n_passes < 0.5 * slow.trace[-1].n_passes

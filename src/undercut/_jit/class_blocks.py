@@ -52,7 +52,7 @@ def sweep_classes(
         at += 1
         most = max(most, spread)
         if spread > 0.0:
-            _project(g, q, count, max(squares[i], TINY), cap[i], moved)
+            project(g, q, count, max(squares[i], TINY), cap[i], moved)
             n_moved = 0
             for m in range(count):
                 if moved[m] != 0.0:
@@ -108,7 +108,7 @@ def _drop(mine, g, q, count, floor):
 
 
 @njit(cache=True, nogil=True)
-def _project(g, q, count, square, cap, moved):
+def project(g, q, count, square, cap, moved):
     """``moved = projection(q + g / square) - q`` on ``{q >= 0, sum q = cap}`` (Michelot 1986)."""
     total, used = 0.0, count
     for m in range(count):

@@ -131,20 +131,27 @@ def matmat(indptr, indices, data, W, out):
 @njit(cache=True, nogil=True)
 def rmatmat(indptr, indices, data, G, out):
     """``out = X' G``; only the entries of G that are not zero are visited, of which a margin loss has few."""
-    columns = np.empty(G.shape[1], np.int64)
+    columns = np.empty(G.shape[1], np.uint64)
     out[:] = 0.0
     for i in range(np.uint64(G.shape[0])):
         g = G[i]
-        count = 0
-        for c in range(g.size):
+        count = np.uint64(0)
+        for c in range(np.uint64(g.size)):
             columns[count] = c
-            count += g[c] != 0.0
+            count += np.uint64(g[c] != 0.0)
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
         if count == g.size:  # a loop without a list is a vector loop
             for k in range(start, stop):
                 value, row = data[k], out[np.uint64(indices[k])]
                 for c in range(g.size):
                     row[c] += value * g[c]
+        elif count == 2:  # the own class and the worst one
+            first, second = columns[0], columns[1]
+            up, down = g[first], g[second]
+            for k in range(start, stop):
+                value, at = data[k], np.uint64(indices[k])
+                out[at, first] += value * up
+                out[at, second] += value * down
         elif count > 0:
             for k in range(start, stop):
                 value, row = data[k], out[np.uint64(indices[k])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
@@ -82,13 +82,14 @@ class Minimizer:
         *,
         problem: Problem = NAMELESS,
         solver: Any = None,
+        until: Sequence[Callback] = (),
     ) -> Result:
-        """Minimize ``reg + risk``; a run that ends early warns, with its certificate."""
+        """Minimize ``reg + risk``; a run that ends early warns, unless one of the callbacks ``until`` ended it."""
         name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
-            callbacks = [*live, *(session.part(name) for session in self._sessions)]
+            callbacks = [*live, *(session.part(name) for session in self._sessions), *until]
             baseline = constant_objective(risk, reg)
             stop = self._stop(name)
             if is_bound_of_a_measure(risk):

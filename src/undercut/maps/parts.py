@@ -16,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.errors import DataError, UndercutError
+from undercut.interrupts import requested
 
 
 class Delay(NamedTuple):
@@ -154,6 +155,8 @@ class LocalParts(Parts):
         delay: Delay,
     ) -> None:
         for k in draws:
+            if requested() is not None:
+                return
             with naming(self.names[k]):
                 take(k, function(self.values[k], *now(k)))
 

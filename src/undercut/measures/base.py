@@ -90,6 +90,10 @@ class Measure(ABC):
     def least(self, n_positive: int, n_negative: int) -> float:
         """Delta of the best labeling there is, which bounds the risk from below."""
 
+    def substitute(self) -> Measure:
+        """The measure whose bound a model is trained by where the bound of this one stays large; usually itself."""
+        return self
+
     @abstractmethod
     def cutoff(self, ranked: Ranked) -> float:
         """The score above which a sample is called positive, where the measure does not define it."""

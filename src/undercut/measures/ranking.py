@@ -29,7 +29,7 @@ class TopMeasure(Measure):
     k > P the mean over fp is its mirror image.  Tied scores share their places, as in the mean over random orders.
 
     A convex bound cannot choose which positives to rank first.  Where k is much smaller than P and no w lifts the
-    average positive above the k best negatives, the optimum is w = 0; use ``BreakEven`` or ``RocArea`` instead.
+    average positive above the k best negatives, the optimum is w = 0; the bound of ``AveragePrecision`` learns there.
     """
 
     sees_intercept = False
@@ -78,6 +78,10 @@ class TopMeasure(Measure):
     @override
     def least(self, n_positive: int, n_negative: int) -> float:
         return 1.0 - min(self.size(n_positive), n_positive) / self.total(n_positive)
+
+    @override
+    def substitute(self) -> Measure:
+        return AveragePrecision()
 
     @override
     def cutoff(self, ranked: Ranked) -> float:
@@ -207,7 +211,8 @@ class PartialRocArea(RocArea):
 
         R(s) = mean over positives i and the best ``most N`` negatives j of  max(0, 1 - (s_i - s_j))
 
-    the number of negatives rounded up (Narasimhan and Agarwal 2013).  Needs both classes.
+    the number of negatives rounded up (Narasimhan and Agarwal 2013); tied scores are a straight part of the curve.
+    Needs both classes.
 
     >>> PartialRocArea(0.5).label_loss(np.array([1.0, -1.0, 1.0, -1.0]), np.array([3.0, 2.0, 1.0, 0.0]))
     0.5
@@ -226,12 +231,23 @@ class PartialRocArea(RocArea):
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:
         self.check(*counts(y))
-        negatives = np.sort(scores[y <= 0.0])
-        return _inverted(scores[y > 0.0], negatives[-self._count(negatives.size) :])
+        order = np.argsort(-scores, kind="stable")
+        ends = np.append(np.diff(scores[order]) < 0.0, True)  # tied scores share a line of the curve
+        tp, n_above = np.append(0, np.cumsum(y[order] > 0.0)[ends]), np.append(0, np.flatnonzero(ends) + 1)
+        fp, last = n_above - tp, self._count(counts(y)[1])
+        after = int(np.searchsorted(fp, last))
+        share = (last - fp[after - 1]) / (fp[after] - fp[after - 1])
+        height = tp[after - 1] + share * (tp[after] - tp[after - 1])
+        area = np.trapezoid(np.append(tp[:after], height), np.append(fp[:after], last))
+        return 1.0 - float(area) / (counts(y)[0] * last)
 
     @override
     def violate(self, ranked: Ranked) -> Violation:
         return _pairs(ranked, self._count(ranked.negatives.size))
+
+    @override
+    def substitute(self) -> Measure:
+        return AveragePrecision()
 
     def _count(self, n_negative: int) -> int:
         return max(1, math.ceil(self.most * n_negative - 1e-9))

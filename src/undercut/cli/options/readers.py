@@ -35,6 +35,17 @@ def sizes(text: str) -> tuple[int, ...]:
     raise ParameterError(f"--hidden must be sizes of layers, positive integers such as 400,400; got {text!r}")
 
 
+def weights(text: str) -> tuple[float, ...]:
+    """What ``--theta`` says.
+
+    >>> weights("1,4,1")
+    (1.0, 4.0, 1.0)
+    """
+    with suppress(ValueError):
+        return tuple(float(part) for part in text.split(","))
+    raise ParameterError(f"--theta must be three numbers such as 1,4,1; got {text!r}")
+
+
 def pretraining(text: str) -> str | ContrastiveDivergence:
     """What ``--pretrain`` says.
 

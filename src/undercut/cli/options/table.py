@@ -21,6 +21,7 @@ from undercut.cli.options.readers import (
     numbers_or_words,
     pretraining,
     sizes,
+    weights,
 )
 
 DATA, MODEL, PENALTY, KERNEL = "Data", "Model", "Penalty", "Kernel"
@@ -81,6 +82,9 @@ OPTIONS = [
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
            "for f1, f0.5, ... and balanced_error where each class has 50 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
+    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; auto, that of average_precision where "
+           "the own one of the top k or of the partial ROC area stays large", usual="auto",
+           sets="surrogate", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),
     Option("intercept", MODEL, "Fit an intercept, which is not penalized", type=bool,
@@ -146,6 +150,8 @@ OPTIONS = [
     Option("mixtures", SEQUENCES, "Words: Gaussians of each state", type=int, usual="2", sets="n_mixtures",
            needs=SPEECH),
     Option("covariance", SEQUENCES, "Words: diag or full", usual="diag", sets="covariance", needs=SPEECH),
+    Option("theta", SEQUENCES, "Words: weights in the penalty, of slopes, squares and moves, such as 1,4,1",
+           usual="1,1,1", sets="theta", reads=weights, needs=SPEECH),
     Option("margin", SEQUENCES, "Words: how much higher the score of the true one shall be, per frame", type=float,
            usual="1", sets="margin", needs=SPEECH),
     Option("normalize", SEQUENCES, "Words: utterance, to give each one features of mean 0 and variance 1",
@@ -202,9 +208,9 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
 ]  # fmt: skip
 SHARED = (  # options of ``undercut train`` that ``undercut path`` has too
     "task", "n_features", "target", "group", "ignore", "categorical", "impute", "weights", "loss", "measure",
-    "threshold", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio", "kernel",
-    "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps", "max_seconds", "jobs",
-    "output", "json", "quiet", "log_file", "config",
+    "threshold", "surrogate", "weighting", "intercept", "class_weight", "multi_class", "solver", "penalty", "l1_ratio",
+    "kernel", "degree", "coef0", "template", "columns", "min_count", "folds", "pairs", "gap", "max_steps",
+    "max_seconds", "jobs", "output", "json", "quiet", "log_file", "config",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
-from undercut.estimators.linear.thresholds import Split, best_threshold, pays_validation, stratified_folds
+from undercut.estimators.linear.thresholds import Split, averaged_threshold, pays_validation, stratified_folds
 from undercut.estimators.targets import Problem, encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
@@ -23,9 +23,12 @@ from undercut.maps.sharded import ShardedDesign
 from undercut.measures import Measure, TopMeasure, measure_named
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
+from undercut.risks.baseline import constant_objective
 from undercut.selection.shared_rows import SharedRows
-from undercut.trace import Callbacks, Result
+from undercut.trace import Callback, Callbacks, Result
 from undercut.types import Array, FloatArray
+
+LEARNABLE = 0.05  # share of the bound of equal scores, up to which the bound of the measure itself is trained
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
@@ -48,11 +51,17 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
     threshold : "auto", "own" or "cv"
         "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
-        samples in stratified folds that are left out of further fits; ``random_state`` divides them.  The certificate
+        samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
+        samples of these scores.  ``random_state`` divides and draws.  The certificate
         is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
         expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
         "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
         samples, and "own" otherwise and with ``fit_intercept=False``.
+    surrogate : "auto" or "own"
+        "own" minimizes the bound of the measure itself.  The bounds of the top k and of the partial ROC area learn
+        little where the classes overlap: with "auto", once it is proved that such a bound stays above a twentieth of
+        that of equal scores, the bound of the average precision is minimized in its place, and the certificate is
+        that of this problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -60,6 +69,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     coef_ : array of shape (1, n_features)
     intercept_ : array of shape (1,)
     classes_ : array of two labels
+    surrogate_ : the ``Measure`` whose bound was minimized
     objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
@@ -78,6 +88,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
         "threshold": [StrOptions({"auto", "own", "cv"})],
+        "surrogate": [StrOptions({"auto", "own"})],
     }
 
     def __init__(
@@ -88,6 +99,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         solver: str | Solver[Any, Any, Any] = "auto",
         fit_intercept: bool = True,
         threshold: str = "auto",
+        surrogate: str = "auto",
         gap_rel: float = 1e-3,
         max_steps: int = 10_000,
         max_seconds: float | None = None,
@@ -123,11 +135,14 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         folds = self._folds(signs)
         minimizer = self._minimizer()
         parts = self._parts(design, signs, folds)
-        results = self._solve(minimizer, [*tasks, *parts], None if start is None else start[0])
+        w0 = None if start is None else start[0]
+        results = self._solve(minimizer, [*tasks, *parts], w0)
+        results[0] = self._replaced(minimizer, design, signs, results[0], w0)
         self._take(tasks, [results[0].w])
         if folds and minimizer.signal is None:  # folds after an interruption have a single step
             scores = held_out_scores(design, parts, [held_out for _, held_out in folds], results[1:])
-            self.intercept_ = self.intercept_ - best_threshold(self._measure(), signs, scores)
+            threshold = averaged_threshold(self._measure(), signs, scores, self.random_state)
+            self.intercept_ = self.intercept_ - threshold
         return self._conclude(minimizer, results[:1])
 
     def _solve(self, minimizer: Minimizer, tasks: list[Task], start: FloatArray | None) -> list[Result]:
@@ -139,9 +154,37 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
         def solve(number: int) -> Result:
             task = tasks[number]
-            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem)
+            until = () if number or self._substitute() == self._measure() else (self._is_large(task),)
+            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem, until=until)
 
         return list(minimizer.each(solve, range(len(tasks))))
+
+    def _is_large(self, task: Task) -> Callback:
+        """Whether it is proved that the bound of the measure stays large."""
+        least = LEARNABLE * constant_objective(task.risk, L2(self.lam))
+        return lambda progress: progress.lower_bound > least
+
+    def _replaced(
+        self, minimizer: Minimizer, design: Design, signs: FloatArray, own: Result, start: FloatArray | None
+    ) -> Result:
+        """The result of the bound of the substitute where that of the measure itself stays large."""
+        self.surrogate_ = self._measure()
+        substitute = self._substitute()
+        is_large = own.lower_bound > LEARNABLE * own.baseline
+        if substitute == self.surrogate_ or not is_large or minimizer.signal is not None:
+            return own
+        self.surrogate_ = substitute
+        problem = Problem(signs, None, f"by the bound of {substitute.name}", substitute.name)
+        (result,) = minimizer.each(
+            lambda risk: minimizer(risk, L2(self.lam), start, problem=problem),
+            [MultivariateRisk(design, signs, substitute)],
+        )
+        return result
+
+    def _substitute(self) -> Measure:
+        """What may take the place of the measure in training."""
+        measure = self._measure()
+        return measure.substitute() if self.surrogate == "auto" and self.threshold != "cv" else measure
 
     def _folds(self, signs: FloatArray) -> list[Split]:
         """Those that choose the threshold; none if it is that of the bound."""
@@ -177,8 +220,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         measure = self._measure()
         if isinstance(measure, TopMeasure):
             return (
-                f'the bound of {measure.name} cannot be improved on here: use measure="roc_auc" or "average_precision" '
-                "and take the k samples with the highest scores, or a smaller lam"
+                f'the bound of {measure.name} cannot be improved on here: use surrogate="auto", or measure="roc_auc" '
+                'or "average_precision" and take the k samples with the highest scores, or a smaller lam'
             )
         return 'use a smaller lam or a smaller gap_rel, or measure="roc_auc" or "average_precision" with threshold="cv"'
 

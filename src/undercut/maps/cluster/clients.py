@@ -13,7 +13,7 @@ from undercut.errors import CapabilityError, ClusterError, require
 from undercut.maps.parts import numbered
 
 try:
-    from distributed import Client, LocalCluster, get_client, wait as wait_for
+    from distributed import Client, LocalCluster, Nanny, get_client, wait as wait_for
 
     from undercut.maps.cluster.parts import ClusterParts
     from undercut.maps.cluster.sources import Computed, Loaded, Sent, side_by_side
@@ -36,6 +36,17 @@ class Traffic:
     @property
     def total(self) -> int:
         return self.sent + self.received
+
+
+class Keeping(Nanny):  # type: ignore[misc]  # Dask has no types
+    """A worker process that keeps freed memory.
+
+    Dask's own gives all of it back to the system at once, and every evaluation asks for it again.
+    """
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.pre_spawn_env.pop("MALLOC_TRIM_THRESHOLD_", None)
 
 
 class Cluster:
@@ -67,6 +78,7 @@ class Cluster:
                 dashboard_address=dashboard_address,
                 security=security,
                 preload=OWN_GROUP,
+                worker_class=Keeping,
                 silence_logs=logging.CRITICAL,  # faults are survived, or raised with partition and worker
             )
             where = Client(self._local, security=security)

@@ -12,25 +12,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Self, cast
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut._jit.class_blocks import sweep_classes
 from undercut._jit.dual_coordinate import ROW_COST, squared_norms
-from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import Rows
 from undercut.losses import CrammerSinger
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.descent import Descent
-from undercut.solvers.coordinate.start import halved
-from undercut.types import Array, FloatArray
+from undercut.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,48 +111,6 @@ class EntropyDual(ClassDual):
         return -float(xlogy(shares, shares / cap[:, None]).sum())
 
 
-@dataclass(eq=False, kw_only=True)
-class MarginDescent(Descent[MarginDual]):
-    """Sweeps that leave out samples, and classes of samples."""
-
-    classes: Array  # int32 (n_samples, n_classes); the active ones of a sample come first
-    counts: Array  # int32 (n_samples,): how many those are
-
-    @override
-    def copy(self) -> Self:
-        return replace(super().copy(), classes=self.classes.copy(), counts=self.counts.copy())
-
-    @override
-    def _sweep(self, budget: int) -> int:
-        dual = self.dual
-        self.position, self.active, most, work = sweep_classes(
-            *dual.rows, dual.squares, dual.risk.y, dual.costs, dual.cap,
-            self.order, self.position, self.active, self.classes, self.counts, budget, self.a, self.v,
-        )  # fmt: skip
-        self.most = max(self.most, most)
-        return int(work)
-
-    @override
-    def _restart(self) -> None:
-        super()._restart()
-        self.counts[:] = self.classes.shape[1]
-
-
-@dataclass(eq=False, kw_only=True)
-class EntropyDescent(Descent[EntropyDual]):
-    """Sweeps over all samples: no probability is ever zero."""
-
-    @override
-    def _sweep(self, budget: int) -> int:
-        dual = self.dual
-        self.position, most, work = sweep_entropies(
-            *dual.rows, dual.squares, dual.risk.y, dual.cap, self.order, self.position, self.active, budget,
-            self.a, self.v,
-        )  # fmt: skip
-        self.most = max(self.most, most)
-        return int(work)
-
-
 def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
     """The dual of a problem that ``DualCoordinate.check`` let through."""
     rows, squares = cast(Matrix, risk.features).rows(), np.empty(risk.n_samples)
@@ -165,16 +119,3 @@ def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
     if isinstance(risk.loss, CrammerSinger):
         return MarginDual(*shared, risk.loss.costs(risk.n_classes))
     return EntropyDual(*shared)
-
-
-def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
-    """The sweeps over such a problem, from ``lam A = -slopes``."""
-    dual = class_dual(risk, reg)
-    a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
-    n, n_classes = a.shape
-    v, order = dual.kernel_vector(z), np.arange(n)
-    if isinstance(dual, EntropyDual):
-        return EntropyDescent(dual=dual, a=a, v=v, order=order, active=n)
-    assert isinstance(dual, MarginDual)
-    classes, counts = np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)), np.full(n, n_classes, dtype=np.int32)
-    return MarginDescent(dual=dual, a=a, v=v, order=order, active=n, classes=classes, counts=counts)

@@ -23,7 +23,8 @@ from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
-from undercut.solvers.coordinate.class_dual import class_descent, class_dual
+from undercut.solvers.coordinate.class_descent import class_descent
+from undercut.solvers.coordinate.class_dual import class_dual
 from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
 from undercut.solvers.coordinate.descent import Descent, Dual
 from undercut.solvers.coordinate.pointwise_descent import pointwise_descent

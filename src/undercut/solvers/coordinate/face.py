@@ -2,39 +2,41 @@
 
 Coordinate descent finds quickly which variables are at an end of their interval, but where the regularization is weak
 it takes thousands of sweeps for the values of the others.  For those the dual is a quadratic, which conjugate gradients
-maximize in far fewer passes; the end is projected on the intervals, and accepted if the dual has grown.  How much it
+maximize in far fewer passes; the end is projected on the domain, and accepted if the dual has grown.  How much it
 grew per unit of work, beside the sweeps before, decides how long the next attempt is and how soon it comes.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
-import numpy as np
+from typing_extensions import override
 
-from undercut._jit.dual_face import add_rows, face_residual, face_steps
-from undercut.solvers.coordinate.pointwise_dual import PointwiseDual
-from undercut.types import Array, FloatArray
+from undercut.solvers.coordinate.descent import D, Descent
+from undercut.types import FloatArray
 
-if TYPE_CHECKING:
-    from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent
-
-FIRST = 15  # passes of sweeps before the first attempt: easy problems are solved by then
-SWEEPS = 10  # between attempts, at least
-FEWEST, MOST = 10, 1000  # steps of conjugate gradients in one attempt
-LONGEST_WAIT = 160  # sweeps between attempts that do not pay
+MOST = 1000  # steps of conjugate gradients in one attempt
 ACCURACY = 1e-2  # of the residual
 SHORTER, MAX_TRIALS = 0.3, 8  # of the projected step
 
 
-@dataclass(frozen=True, eq=False)
+class Pace(NamedTuple):
+    """When attempts come, and how long they are at least."""
+
+    first: float  # passes of sweeps before the first attempt: easy problems are solved by then
+    sweeps: int  # between attempts, at least
+    longest_wait: int  # sweeps between attempts that do not pay
+    fewest: int  # steps of conjugate gradients in one attempt
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Search:
     """Conjugate gradients under way; the sweeps wait for their end."""
 
-    face: Array
-    change: FloatArray  # of a[face], so far
+    change: FloatArray  # of the variables on the face, so far
     residual: FloatArray
     direction: FloatArray
     product: int  # work of one step
@@ -42,18 +44,27 @@ class Search:
     left: int  # steps
     began: int  # work
 
-    def copy(self) -> Search:
+    def copy(self) -> Self:
         """The same state in arrays of its own."""
         own = {name: getattr(self, name).copy() for name in ("change", "residual", "direction")}
         return replace(self, **own)
+
+
+class Point(NamedTuple):
+    """A dual point and what belongs to it."""
+
+    value: float  # of the dual that the sweeps see, over m
+    a: FloatArray
+    v: FloatArray
+    b: float = 0.0
 
 
 @dataclass(eq=False)
 class Face:
     """What earlier attempts say about the next one."""
 
-    steps: int = FEWEST
-    wait: int = SWEEPS
+    steps: int = 0  # of the next attempt, if more than the fewest
+    wait: int = 0  # sweeps, if more than the fewest
     next_sweep: int = 0
     last_work: int = 0
     last_value: float = -math.inf
@@ -63,84 +74,110 @@ class Face:
         """The same state in arrays of its own."""
         return replace(self, search=self.search and self.search.copy())
 
-    def consider(self, at: PointwiseDescent) -> None:
+    def consider(self, at: FacedDescent[Any]) -> None:
         """Begin an attempt where its time has come."""
-        if not at.dual.is_quadratic or at.work < FIRST * at.dual.pass_work or at.sweeps < self.next_sweep:
+        if not at.has_face or at.work < at.pace.first * at.dual.pass_work or at.sweeps < self.next_sweep:
             return
         if self.last_value == -math.inf:  # the sweeps' own rate is not known yet
-            self._note(at, at.value(at.a, at.v, at.b))
+            self._note(at, at.value())
         else:
-            self.search = _begin(at, self.steps)
+            self.search = at.search(max(self.steps, at.pace.fewest))
 
-    def go_on(self, at: PointwiseDescent, search: Search, budget: int) -> None:
+    def go_on(self, at: FacedDescent[Any], search: Search, budget: int) -> None:
         """Continue an attempt, and end it where it has converged or had its steps."""
-        dual = at.dual
-        max_steps = min(search.left, 1 + budget // search.product)
-        vectors = search.change, search.residual, search.direction
-        taken, ends = face_steps(
-            *dual.rows, dual.terms, at.rho, search.face, *vectors, np.empty_like(at.v), search.goal, max_steps
-        )
+        taken, ends = at.follow(search, min(search.left, 1 + budget // search.product))
         at.work += max(1, taken) * search.product
         self.search = replace(search, left=search.left - taken)
         if ends or self.search.left <= 0:
             self.search = None
             self._end(at, search)
 
-    def _end(self, at: PointwiseDescent, search: Search) -> None:
-        value = at.value(at.a, at.v, at.b)
+    def _end(self, at: FacedDescent[Any], search: Search) -> None:
+        value = at.value()
         rate = (value - self.last_value) / max(1, search.began - self.last_work)
         gained, share = _move(at, search, value)
         pays = gained > rate * (at.work - search.began)
-        self.steps = min(2 * self.steps, MOST) if share == 1.0 else max(self.steps // 2, FEWEST)
-        self.wait = SWEEPS if pays else min(2 * self.wait, LONGEST_WAIT)
+        steps = max(self.steps, at.pace.fewest)
+        self.steps = min(2 * steps, MOST) if share == 1.0 else steps // 2
+        self.wait = 0 if pays else min(2 * max(self.wait, at.pace.sweeps), at.pace.longest_wait)
         self._note(at, value + gained)
+        at.settle(search)
 
-    def _note(self, at: PointwiseDescent, value: float) -> None:
-        self.next_sweep = at.sweeps + self.wait
+    def _note(self, at: FacedDescent[Any], value: float) -> None:
+        self.next_sweep = at.sweeps + max(self.wait, at.pace.sweeps)
         self.last_work, self.last_value = at.work, value
 
 
-def _begin(at: PointwiseDescent, steps: int) -> Search | None:
-    face = _inside(at.dual, at.a)
-    if face.size == 0:
-        return None
-    residual = np.empty(face.size)
-    face_residual(*at.dual.rows, at.dual.terms, at.dual.zone, face, at.a, at.v, at.b, residual)
-    goal = ACCURACY**2 * float(residual @ residual)
-    work = at.dual.work_of(face)
-    return Search(face, np.zeros(face.size), residual, residual.copy(), work, goal, steps, at.work)
+@dataclass(eq=False, kw_only=True)
+class FacedDescent(Descent[D]):
+    """Sweeps with conjugate gradients between them."""
+
+    pace: ClassVar[Pace]
+
+    face: Face = field(default_factory=Face)
+
+    @property
+    @abstractmethod
+    def has_face(self) -> bool:
+        """Whether the dual is a quadratic on a face."""
+
+    @abstractmethod
+    def value(self) -> float:
+        """The dual that the sweeps see, over m."""
+
+    @abstractmethod
+    def search(self, steps: int) -> Search | None:
+        """The start of conjugate gradients on the present face; ``None`` where it is a point."""
+
+    @abstractmethod
+    def follow(self, search: Search, max_steps: int) -> tuple[int, bool]:
+        """Take steps of a search, in its arrays; (steps taken, whether it is at its end)."""
+
+    @abstractmethod
+    def trial(self, search: Search, share: float) -> Point:
+        """The projection of the point at a share of the way that a search has gone."""
+
+    @abstractmethod
+    def take(self, point: Point) -> None:
+        """Move to a trial."""
+
+    def settle(self, search: Search) -> None:
+        """What follows the end of a search."""
+
+    @property
+    @override
+    def at_rest(self) -> bool:
+        return self.face.search is None
+
+    @override
+    def copy(self) -> Self:
+        return replace(super().copy(), face=self.face.copy())
+
+    @override
+    def _advance(self, budget: int) -> None:
+        if self.face.search is None:
+            super()._advance(budget)
+        else:
+            self.face.go_on(self, self.face.search, budget)
+
+    @override
+    def _end_sweep(self) -> None:
+        super()._end_sweep()
+        self.face.consider(self)
 
 
-def _move(at: PointwiseDescent, search: Search, value: float) -> tuple[float, float]:
-    """Project the end of a search on the intervals and shorten it as long as the dual grows; (growth, share of it)."""
-    dual, face = at.dual, search.face
-    low, high = _interval(dual, at.a, face)
-    old_a, old_v, old_b = at.a, at.v, at.b
-    gained, best, share = 0.0, 0.0, 1.0
+def _move(at: FacedDescent[Any], search: Search, value: float) -> tuple[float, float]:
+    """Project the end of a search on the domain and shorten it as long as the dual grows; (growth, share of it)."""
+    best, best_share, share = None, 0.0, 1.0
     for _ in range(MAX_TRIALS):
-        moved = np.clip(old_a[face] + share * search.change, low, high) - old_a[face]
-        a, v, b = old_a.copy(), old_v.copy(), old_b + at.rho * float(moved.sum())
-        a[face] += moved
-        add_rows(*dual.rows, face, moved, v)
+        point = at.trial(search, share)
         at.work += search.product // 2
-        growth = at.value(a, v, b) - value
-        if growth > gained:
-            gained, best, at.a, at.v, at.b = growth, share, a, v, b
-        elif gained > 0.0:
+        if point.value > (value if best is None else best.value):
+            best, best_share = point, share
+        elif best is not None:
             break
         share *= SHORTER
-    return gained, best
-
-
-def _inside(dual: PointwiseDual, a: FloatArray) -> Array:
-    """The samples strictly inside their intervals, and not at the kink at zero."""
-    inside = (a > dual.low) & (a < dual.high)
-    return np.flatnonzero(inside & (a != 0.0) if dual.zone > 0.0 else inside)
-
-
-def _interval(dual: PointwiseDual, a: FloatArray, face: Array) -> tuple[FloatArray, FloatArray]:
-    """The intervals of some samples, ended at zero where the dual has a kink there."""
-    low, high = dual.low[face], dual.high[face]
-    if dual.zone > 0.0:
-        return np.where(a[face] > 0.0, 0.0, low), np.where(a[face] < 0.0, 0.0, high)
-    return low, high
+    if best is None:
+        return 0.0, 0.0
+    at.take(best)
+    return best.value - value, best_share

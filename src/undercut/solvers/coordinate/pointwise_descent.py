@@ -1,58 +1,97 @@
-"""Sweeps for losses of one score."""
+"""Sweeps for losses of one score, and conjugate gradients for the variables strictly inside their intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 from typing_extensions import override
 
 from undercut._jit.dual_coordinate import sweep
+from undercut._jit.dual_face import add_rows, face_residual, face_steps
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.descent import Descent
-from undercut.solvers.coordinate.face import Face
+from undercut.solvers.coordinate.descent import row_work
+from undercut.solvers.coordinate.face import ACCURACY, FacedDescent, Pace, Point, Search
 from undercut.solvers.coordinate.pointwise_dual import PointwiseDual, pointwise_dual
 from undercut.solvers.coordinate.start import halved
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointwiseSearch(Search):
+    """Over some samples."""
+
+    samples: Array
 
 
 @dataclass(eq=False, kw_only=True)
-class PointwiseDescent(Descent[PointwiseDual]):
+class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
+
+    pace = Pace(first=15, sweeps=10, longest_wait=160, fewest=10)
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
     excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
     above: float = math.inf  # derivatives beyond these two shrink
     below: float = -math.inf
-    face: Face = field(default_factory=Face)
 
     @property
     @override
-    def at_rest(self) -> bool:
-        return self.face.search is None
+    def has_face(self) -> bool:
+        return self.dual.is_quadratic
 
     @override
-    def copy(self) -> Self:
-        return replace(super().copy(), face=self.face.copy())
+    def value(self) -> float:
+        return self._point(self.a, self.v, self.b).value
 
-    def value(self, a: FloatArray, v: FloatArray, b: float) -> float:
-        """The dual that the sweeps see, over m: with its constraint in the augmented Lagrangian."""
+    @override
+    def search(self, steps: int) -> PointwiseSearch | None:
+        dual = self.dual
+        samples = _inside(dual, self.a)
+        if samples.size == 0:
+            return None
+        residual = np.empty(samples.size)
+        face_residual(*dual.rows, dual.terms, dual.zone, samples, self.a, self.v, self.b, residual)
+        return PointwiseSearch(
+            samples=samples, change=np.zeros(samples.size), residual=residual, direction=residual.copy(),
+            product=row_work(dual.rows, samples), goal=ACCURACY**2 * float(residual @ residual), left=steps,
+            began=self.work,
+        )  # fmt: skip
+
+    @override
+    def follow(self, search: Search, max_steps: int) -> tuple[int, bool]:
+        assert isinstance(search, PointwiseSearch)
+        dual, vectors = self.dual, (search.change, search.residual, search.direction)
+        taken, ends = face_steps(
+            *dual.rows, dual.terms, self.rho, search.samples, *vectors, np.empty_like(self.v), search.goal, max_steps
+        )
+        return int(taken), bool(ends)
+
+    @override
+    def trial(self, search: Search, share: float) -> Point:
+        assert isinstance(search, PointwiseSearch)
+        dual, samples = self.dual, search.samples
+        low, high = _interval(dual, self.a, samples)
+        moved = np.clip(self.a[samples] + share * search.change, low, high) - self.a[samples]
+        a, v = self.a.copy(), self.v.copy()
+        a[samples] += moved
+        add_rows(*dual.rows, samples, moved, v)
+        return self._point(a, v, self.b + self.rho * float(moved.sum()))
+
+    @override
+    def take(self, point: Point) -> None:
+        _, self.a, self.v, self.b = point
+
+    def _point(self, a: FloatArray, v: FloatArray, b: float) -> Point:
+        """The dual has its constraint in the augmented Lagrangian."""
         value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
         if self.rho > 0.0:
             excess = float(a.sum())
             value -= (b - 0.5 * self.rho * excess) * excess
-        return value
-
-    @override
-    def _advance(self, budget: int) -> None:
-        if self.face.search is None:
-            super()._advance(budget)
-        else:
-            self.face.go_on(self, self.face.search, budget)
+        return Point(value, a, v, b)
 
     @override
     def _sweep(self, budget: int) -> int:
@@ -69,7 +108,6 @@ class PointwiseDescent(Descent[PointwiseDual]):
         self.above = self.most if self.most > 0.0 else math.inf
         self.below = self.least if self.least < 0.0 else -math.inf
         super()._end_sweep()
-        self.face.consider(self)
 
     @override
     def _restart(self) -> None:
@@ -84,6 +122,20 @@ class PointwiseDescent(Descent[PointwiseDual]):
             self.rho *= 2.0
         self.b += self.rho * excess
         self.excess = abs(excess)
+
+
+def _inside(dual: PointwiseDual, a: FloatArray) -> Array:
+    """The samples strictly inside their intervals, and not at the kink at zero."""
+    inside = (a > dual.low) & (a < dual.high)
+    return np.flatnonzero(inside & (a != 0.0) if dual.zone > 0.0 else inside)
+
+
+def _interval(dual: PointwiseDual, a: FloatArray, samples: Array) -> tuple[FloatArray, FloatArray]:
+    """The intervals of some samples, ended at zero where the dual has a kink there."""
+    low, high = dual.low[samples], dual.high[samples]
+    if dual.zone > 0.0:
+        return np.where(a[samples] > 0.0, 0.0, low), np.where(a[samples] < 0.0, 0.0, high)
+    return low, high
 
 
 def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray) -> PointwiseDescent:

@@ -34,7 +34,7 @@ from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING
 from undercut.solvers.coordinate.conjugates import Conjugate, conjugate_of
-from undercut.types import Array, FloatArray
+from undercut.types import FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
 FIRST_RHO = 0.3  # of the mean squared length of a row: larger ones shorten the moves, smaller ones slow the multiplier
@@ -69,14 +69,6 @@ class PointwiseDual:
     def is_quadratic(self) -> bool:
         """Whether the dual is a quadratic inside the intervals."""
         return not self.logistic and self.threshold == 0.0
-
-    def work_of(self, chosen: Array) -> int:
-        """What the rows of some samples cost, in entries."""
-        if self.rows.dense:
-            entries = chosen.size * self.rows.columns.size
-        else:
-            entries = int((self.rows.indptr[chosen + 1] - self.rows.indptr[chosen]).sum())
-        return entries + ROW_COST * chosen.size
 
     @property
     def low(self) -> FloatArray:

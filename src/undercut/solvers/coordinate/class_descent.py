@@ -1,0 +1,153 @@
+"""Sweeps for losses of several classes, and conjugate gradients for the shares strictly inside their simplex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit.class_blocks import sweep_classes
+from undercut._jit.class_face import add_class_rows, class_residual, class_steps, project_shares
+from undercut._jit.entropy_blocks import sweep_entropies
+from undercut.regularizers import L2
+from undercut.risks import MulticlassRisk
+from undercut.solvers.coordinate.class_dual import EntropyDual, MarginDual, class_dual
+from undercut.solvers.coordinate.descent import Descent, row_work
+from undercut.solvers.coordinate.face import ACCURACY, FacedDescent, Pace, Point, Search
+from undercut.solvers.coordinate.start import halved
+from undercut.types import Array, FloatArray
+
+EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassSearch(Search):
+    """Over some classes of some samples, class by class: entries ``starts[k] : starts[k + 1]`` belong to class k."""
+
+    owner: Array  # sample of every entry
+    which: Array  # class of every entry
+    starts: Array
+    counts: Array  # entries of every sample
+
+
+@dataclass(eq=False, kw_only=True)
+class MarginDescent(FacedDescent[MarginDual]):
+    """Sweeps that leave out samples, and classes of samples."""
+
+    pace = Pace(first=20, sweeps=5, longest_wait=20, fewest=20)
+
+    classes: Array  # int32 (n_samples, n_classes); the active ones of a sample come first
+    counts: Array  # int32 (n_samples,): how many those are
+
+    @override
+    def copy(self) -> Self:
+        return replace(super().copy(), classes=self.classes.copy(), counts=self.counts.copy())
+
+    @property
+    @override
+    def has_face(self) -> bool:
+        return True
+
+    @override
+    def value(self) -> float:
+        return self._point(self.a, self.v).value
+
+    def _point(self, a: FloatArray, v: FloatArray) -> Point:
+        return Point(self.dual.gain(a) - 0.5 * float(np.vdot(v, v)), a, v)
+
+    @override
+    def search(self, steps: int) -> ClassSearch | None:
+        dual = self.dual
+        inside = dual.shares(self.a) > EMPTY * dual.cap[:, None]
+        counts = inside.sum(axis=1)
+        inside[counts < 2] = False
+        counts[counts < 2] = 0
+        which, owner = np.nonzero(inside.T)
+        if owner.size == 0:
+            return None
+        starts, residual = np.searchsorted(which, np.arange(inside.shape[1] + 1)), np.empty(owner.size)
+        class_residual(*dual.rows, dual.risk.y, dual.costs, owner, starts, counts, self.v, residual)
+        return ClassSearch(
+            owner=owner, which=which, starts=starts, counts=counts, change=np.zeros(owner.size), residual=residual,
+            direction=residual.copy(), product=row_work(dual.rows, owner),
+            goal=ACCURACY**2 * float(residual @ residual), left=steps, began=self.work,
+        )  # fmt: skip
+
+    @override
+    def follow(self, search: Search, max_steps: int) -> tuple[int, bool]:
+        assert isinstance(search, ClassSearch)
+        vectors = search.change, search.residual, search.direction
+        taken, ends = class_steps(
+            *self.dual.rows, search.owner, search.starts, search.counts, *vectors, np.empty(self.v.shape[0]),
+            search.goal, max_steps,
+        )  # fmt: skip
+        return int(taken), bool(ends)
+
+    @override
+    def trial(self, search: Search, share: float) -> Point:
+        assert isinstance(search, ClassSearch)
+        dual, entries = self.dual, (search.owner, search.which)
+        by_sample = np.argsort(search.owner, kind="stable")
+        moved = share * search.change[by_sample]
+        project_shares(search.counts, dual.shares(self.a)[entries][by_sample], moved)
+        changes = np.empty_like(moved)
+        changes[by_sample] = -moved
+        a, v = self.a.copy(), self.v.copy()
+        a[entries] += changes
+        add_class_rows(*dual.rows, search.owner, search.starts, changes, v)
+        return self._point(a, v)
+
+    @override
+    def take(self, point: Point) -> None:
+        self.a, self.v = point.a, point.v
+
+    @override
+    def settle(self, search: Search) -> None:
+        """After a long search a sweep over everything costs little, and the next search should not miss a class."""
+        if self.work - search.began > self.dual.pass_work:
+            self._restart()
+
+    @override
+    def _sweep(self, budget: int) -> int:
+        dual = self.dual
+        self.position, self.active, most, work = sweep_classes(
+            *dual.rows, dual.squares, dual.risk.y, dual.costs, dual.cap,
+            self.order, self.position, self.active, self.classes, self.counts, budget, self.a, self.v,
+        )  # fmt: skip
+        self.most = max(self.most, most)
+        return int(work)
+
+    @override
+    def _restart(self) -> None:
+        super()._restart()
+        self.counts[:] = self.classes.shape[1]
+
+
+@dataclass(eq=False, kw_only=True)
+class EntropyDescent(Descent[EntropyDual]):
+    """Sweeps over all samples: no probability is ever zero."""
+
+    @override
+    def _sweep(self, budget: int) -> int:
+        dual = self.dual
+        self.position, most, work = sweep_entropies(
+            *dual.rows, dual.squares, dual.risk.y, dual.cap, self.order, self.position, self.active, budget,
+            self.a, self.v,
+        )  # fmt: skip
+        self.most = max(self.most, most)
+        return int(work)
+
+
+def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
+    """The sweeps over such a problem, from ``lam A = -slopes``."""
+    dual = class_dual(risk, reg)
+    a, z = halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam))
+    n, n_classes = a.shape
+    v, order = dual.kernel_vector(z), np.arange(n)
+    if isinstance(dual, EntropyDual):
+        return EntropyDescent(dual=dual, a=a, v=v, order=order, active=n)
+    assert isinstance(dual, MarginDual)
+    classes, counts = np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)), np.full(n, n_classes, dtype=np.int32)
+    return MarginDescent(dual=dual, a=a, v=v, order=order, active=n, classes=classes, counts=counts)
