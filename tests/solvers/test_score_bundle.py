@@ -9,6 +9,7 @@ from undercut.errors import CapabilityError
 from undercut.selection.warm import WarmRuns
 from undercut.solvers import LevelBundle, ScoreBundle
 from undercut.solvers.auto import resolve
+from undercut.solvers.bundle.score_bundle import LONG_STEPS
 
 
 def wide(seed=0, n=40, d=200):
