@@ -45,6 +45,7 @@ from undercut.solvers.auto import (
     chain_planes,
     resolve,
 )
+from undercut.solvers.bundle.score_bundle import LONG_STEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -117,7 +118,7 @@ CASES = [
     ),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(300, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (MultivariateRisk(X, Y, "f1"), L2(0.1), LevelBundle(bound_every=4)),
+    (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
     (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(DualCoordinate(), TruncatedNewton()))),

@@ -41,6 +41,7 @@ from undercut.risks import (
     LikelihoodRisk,
     LinearRisk,
     MulticlassRisk,
+    MultivariateRisk,
     NetworkChainRisk,
     ScoreRisk,
     ShardedRisk,
@@ -51,7 +52,7 @@ from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
-from undercut.solvers.bundle.score_bundle import ScoreBundle
+from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
@@ -229,7 +230,7 @@ TABLE = (
     Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: _sorts(risk),
-        lambda risk: LevelBundle(bound_every=4),
+        lambda risk: LONG_STEPS if isinstance(risk, MultivariateRisk) else LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
