@@ -17,6 +17,7 @@ from undercut import (
     ElasticNet,
     FunctionRisk,
     Hinge,
+    Huber,
     LinearRisk,
     Logistic,
     MulticlassRisk,
@@ -129,6 +130,15 @@ def test_models_of_correlated_positive_features_are_minimized_to_the_end():
     lam = 0.01 * float(np.abs(risk.cut(np.zeros(60)).a).max())
     result = minimize(risk, L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=10))
     assert result.status is Status.CONVERGED
+
+
+def test_slopes_at_the_limits_of_their_loss_prove_a_bound():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((84, 5))
+    y = X @ rng.standard_normal(5) + rng.standard_normal(84)
+    risk = LinearRisk(X, y, Huber(0.1))
+    assert 0.1 * (1.0 / 84.0) / (1.0 / 84.0) > 0.1
+    assert minimize(risk, ElasticNet(0.01), WorkingSet(), stop=EXACT).status is Status.CONVERGED
 
 
 def classes(n, d, n_classes, seed=0, density=0.4):

@@ -163,6 +163,7 @@ class SparseProblem(ABC):
         shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
         if l2 > 0.0:
             shares |= {1.0, math.sqrt(min(shares))}
+        shares = {(1.0 - ROUNDING) * share for share in shares}  # slopes at their limits stay within them
 
         def value(share: float) -> float:
             terms, square = self.conjugate(slopes, share), 0.0
