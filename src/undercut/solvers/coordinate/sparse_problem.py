@@ -34,6 +34,7 @@ FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 LEAST_DAMPING = 1e-6  # where a loss is linear
 FIRST_DAMPING = 1.0  # after a step that failed: an upper model
+CLOSE = 0.1  # relative gap up to which slopes that are not scaled prove the best bound under the elastic net
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
@@ -160,10 +161,7 @@ class SparseProblem(ABC):
         steep = np.abs(gradient if alive.all() else gradient[alive])
         norms = self.norms if alive.all() else self.norms[alive]
         steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
-        shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
-        if l2 > 0.0:
-            shares |= {1.0, math.sqrt(min(shares))}
-        shares = {(1.0 - ROUNDING) * share for share in shares}  # slopes at their limits stay within them
+        inside = min(1.0, l1 / steepest) if steepest > 0.0 else 1.0
 
         def value(share: float) -> float:
             terms, square = self.conjugate(slopes, share), 0.0
@@ -172,7 +170,12 @@ class SparseProblem(ABC):
                 square = 0.5 * float(np.vdot(over, over)) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        best, share = max((value(share), share) for share in shares)
+        best, share = -math.inf, inside
+        for trial in (1.0, math.sqrt(inside), inside) if l2 > 0.0 else (inside,):
+            if objective - best <= CLOSE * abs(objective):
+                break
+            trial *= 1.0 - ROUNDING  # slopes at their limits stay within them
+            best, share = max((best, share), (value(trial), trial))
         return Bound(best, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
