@@ -2,6 +2,7 @@
 
 With the probabilities ``p_i`` and weights of the samples, the model has the matrix ``weight_i (diag(p_i) - p_i p_i')``
 for every sample.  Coordinate descent visits a feature with all its classes, because they share the rows of its column.
+Where most entries of X are not zero, a Gram matrix of some rows and the likely parameters takes its place.
 """
 
 from __future__ import annotations
