@@ -9,7 +9,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {
-    "common", "limited", "multivariate_sets", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets",
+    "common", "conic", "limited", "multivariate_sets", "peers_jobs", "peers_rivals", "ranking_methods", "ranking_sets",
     "results", "selection_methods", "speech_sets", "thousand_workers",
 }  # fmt: skip
 

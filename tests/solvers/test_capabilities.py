@@ -126,7 +126,7 @@ def test_a_risk_that_is_not_convex_gets_a_local_certificate():
 
 
 def test_auto_picks_the_level_bundle_for_a_regularizer_that_is_not_quadratic():
-    assert isinstance(resolve("auto", Problem("hinge").risk(), Entropy(0.1)), LevelBundle)
+    assert isinstance(resolve("auto", Problem("hinge", n=300).risk(), Entropy(0.1)), LevelBundle)
     assert "LevelBundle needs a regularizer that is strongly convex" in refusal_of(counting()[0], Linear(), "auto")
 
 
@@ -138,7 +138,7 @@ def test_what_is_no_solver_is_refused(solver):
 
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
-    picked = resolve("auto", Problem(loss).risk(), L2(1.0))
+    picked = resolve("auto", Problem(loss, n=300).risk(), L2(1.0))
     smooth = LeastSquares if loss == "squared" else Newton
     assert isinstance(picked, smooth if loss in SMOOTH else LineSearchBundle)
 

@@ -39,12 +39,6 @@ losses = pytest.mark.parametrize("loss", PIECEWISE)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True])
 
 
-@pytest.fixture(autouse=True)
-def own_steps(monkeypatch):
-    """No program is small enough for the library, which would solve most of these in one step."""
-    monkeypatch.setattr("undercut.solvers.newton.whole_program.MOST_WORK", 0)
-
-
 def random_risk(loss, n, d, *, fit_intercept=False, seed=0, weighted=False):
     rng = np.random.default_rng(seed)
     X, noise = rng.standard_normal((n, d)), rng.standard_normal(n)

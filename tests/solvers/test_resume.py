@@ -100,6 +100,7 @@ CASES = {
     "newton": lambda: (linear(Logistic(), fit_intercept=True), L2_SMALL),
     "truncated_newton": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L2_SMALL),
     "truncated_newton classes": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),
+    "small_program": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point rounded": lambda: (linear(SquaredHinge()), L1(0.01)),
     "column_generation": lambda: (linear(Hinge(), sparse=True), L1(0.001), {"first": 1}),
@@ -169,7 +170,6 @@ def no_start(*given):
 @pytest.mark.parametrize("name", CASES)
 def test_slices_of_a_run_are_the_run(name, tmp_path, monkeypatch):
     path = tmp_path / "run.ck"
-    monkeypatch.setattr("undercut.solvers.newton.whole_program.MOST_WORK", 0)  # or InteriorPoint takes one step
     whole = solved(name, stop=stop_after(STEPS))
     solved(name, stop=stop_after(1), callbacks=[Checkpoint(path)])
     if name != "progressive_hedging":  # whose steps are runs

@@ -80,3 +80,37 @@ def parabolas_along(number, setting, y, weight, scores, direction, t):
             first += weight[i] * g * direction[i]
             second += weight[i] * direction[i] * direction[i] * (scale if low < free < high else 0.0)
     return value, first, second
+
+
+NO_LOSS = -1
+CURVED = (LOGISTIC, EXPONENTIAL, SQUARED, POISSON)  # with a second derivative that is continuous
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def curve(number, targets, scores, slopes, bend):
+    """The weighted sum of losses in ``CURVED``; fill their weighted slopes and second derivatives.
+
+    ``targets`` holds the targets and the weights, (2, n).
+    """
+    value = 0.0
+    for i in range(targets.shape[1]):
+        slopes[i] = bend[i] = 0.0
+        s, target, weight = scores[i], targets[0, i], targets[1, i]
+        if weight > 0.0:  # a sample without weight may overflow
+            if number == LOGISTIC:
+                small = math.exp(-abs(s))
+                rise = (1.0 if s * target < 0.0 else small) / (1.0 + small)  # of the loss against the margin
+                loss = math.log1p(small) + max(-target * s, 0.0)
+                first, second = -target * rise, small / (1.0 + small) ** 2
+            elif number == EXPONENTIAL:
+                loss = second = math.exp(-target * s)
+                first = -target * loss
+            elif number == SQUARED:
+                first, second = s - target, 1.0
+                loss = 0.5 * first * first
+            else:
+                second = math.exp(s)
+                loss, first = second - target * s, second - target
+            value += weight * loss
+            slopes[i], bend[i] = weight * first, weight * second
+    return value

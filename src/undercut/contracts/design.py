@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from undercut.contracts.capability import Capability
 from undercut.types import Array, FloatArray
 
 
@@ -34,7 +35,7 @@ class Rows(NamedTuple):
 
 
 @runtime_checkable
-class Design(Protocol):
+class Design(Protocol, metaclass=Capability):
     """An n x d matrix X by its products: one row per score, one column per parameter.
 
     ``scipy.sparse.linalg.LinearOperator`` fulfils it.

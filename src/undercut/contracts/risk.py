@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from undercut.contracts.capability import Capability
 from undercut.errors import NonfiniteError
 from undercut.types import Array, FloatArray
 
@@ -54,7 +55,7 @@ class Cut:
 
 
 @runtime_checkable
-class Risk(Protocol):
+class Risk(Protocol, metaclass=Capability):
     """A function of w with a subgradient.
 
     ``is_convex`` states that every plane lies below R: bounds and certificates are computed from it, and are wrong

@@ -21,6 +21,7 @@ from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
 from undercut.solvers.nonconvex.convex_concave import ConvexConcave
@@ -60,6 +61,7 @@ __all__ = [
     "Race",
     "Relay",
     "ScoreBundle",
+    "SmallProgram",
     "StochasticGradient",
     "Stop",
     "Subgradient",

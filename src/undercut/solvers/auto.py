@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from undercut.contracts import (
     Design,
     LineRisk,
     MarginLoss,
     MinorizedRisk,
+    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
@@ -31,7 +34,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import KernelNorm
+from undercut.regularizers import Entropy, KernelNorm, SquaredLp
 from undercut.risks import (
     ChainRisk,
     GramRisk,
@@ -58,6 +61,7 @@ from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
 from undercut.solvers.race import Race
@@ -65,8 +69,10 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
+SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate descent costs more than a few planes
+STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here some ten sweeps are enough
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
-SMALL = 250  # samples and parameters: an interior point step takes some milliseconds
+SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
@@ -117,10 +123,28 @@ TABLE = (
         "its steps are products with the whole matrix, which a device does best",
     ),
     Row(
-        f"kinks or bounds in the penalty, at most {SMALL} samples and parameters",
-        lambda risk, reg: _is_small(risk) and not isinstance(reg, QuadraticRegularizer) and _has_kinked_form(risk, reg),
-        lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
-        "some twenty steps reach any accuracy, however small lambda is",
+        f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, another penalty that is not quadratic",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer),
+        lambda risk: Relay(candidates=(SmallProgram(), LevelBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, kinked loss",
+        lambda risk, reg: _is_small(risk, reg) and not isinstance(risk, SmoothRisk),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
+        "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"at most {SMALL} samples and parameters, smooth loss",
+        lambda risk, reg: _is_small(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), Newton())),
+        "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
         "L1 or elastic net, smooth loss, X in main memory",
@@ -205,15 +229,15 @@ TABLE = (
     Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: _sorts(risk),
-        lambda risk: LevelBundle(),
+        lambda risk: LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
-        "several classes, margin loss, large sparse X",
+        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
         lambda risk, reg: (
             isinstance(risk, MulticlassRisk)
             and isinstance(risk.loss, CrammerSinger)
-            and _is_large_and_sparse(risk)
+            and (_has_several_features(risk) or _is_strong(risk, reg))
             and _has_dual(risk, reg)
         ),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
@@ -230,6 +254,18 @@ TABLE = (
         lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
+    ),
+    Row(
+        f"kinked loss, strong regularization, large sparse X with more than {SEVERAL_FEATURES} features",
+        lambda risk, reg: (
+            isinstance(risk, LinearRisk)
+            and isinstance(risk.loss, PiecewiseLinearLoss)
+            and _has_several_features(risk)
+            and _is_strong(risk, reg)
+            and _has_dual(risk, reg)
+        ),
+        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "some ten sweeps, most over few samples, take less time than the planes",
     ),
     Row(
         "squared loss, X dense or with few features",
@@ -274,10 +310,10 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     """The solver itself, the one of that name, or what the table says.
 
     >>> import numpy as np
-    >>> from undercut import Hinge, L1, L2, LinearRisk
+    >>> from undercut import Hinge, L1, LinearRisk
     >>> risk = LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge())
-    >>> [type(resolve("auto", risk, reg)).__name__ for reg in (L2(0.1), L1(0.1))]
-    ['LineSearchBundle', 'Relay']
+    >>> [solver.name for solver in resolve("auto", risk, L1(0.1)).candidates]
+    ['SmallProgram', 'InteriorPoint', 'LevelBundle']
     """
     if isinstance(solver, Solver):
         return solver
@@ -347,8 +383,9 @@ def _has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
     return fits and _accepts(InteriorPoint(), risk, reg)
 
 
-def _is_small(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+def _is_small(risk: Risk, reg: Regularizer) -> bool:
+    is_small = isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
+    return is_small and _accepts(SmallProgram(), risk, reg)
 
 
 def _is_narrow(risk: Risk) -> bool:
@@ -371,7 +408,7 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(risk.loss, MarginLoss):
         return reg.strong_convexity < WEAK
-    return reg.strong_convexity < WEAK_MARGIN and (risk.n_params >= SEVERAL_PARAMS or _is_small(risk))
+    return reg.strong_convexity < WEAK_MARGIN and risk.n_params >= SEVERAL_PARAMS
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
@@ -398,6 +435,19 @@ def _is_large_and_sparse(risk: Risk) -> bool:
         return False
     X = _features(risk)
     return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
+
+
+def _has_several_features(risk: Risk) -> bool:
+    return _is_large_and_sparse(risk) and bool(cast(Design, _features(risk)).shape[1] > SEVERAL_FEATURES)
+
+
+def _is_strong(risk: Risk, reg: Regularizer) -> bool:
+    """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
+    if not _is_large_and_sparse(risk):
+        return False
+    X = cast(SparseDesign, _features(risk))
+    values, n = X.rows().values, X.shape[0]
+    return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
 
 
 def _is_wide(risk: Risk) -> bool:

@@ -28,6 +28,7 @@ from undercut.types import FloatArray
 BALANCED = 1e-14  # slopes count as summing to zero up to this share of their absolute sum
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
+FAR = 800.0  # from here on exponential functions are zero
 EPS = float(np.finfo(float).eps)
 
 
@@ -180,9 +181,13 @@ class FreeSmooth(SmoothMean):
         self._fixed = FixedSmooth(loss, y, weight)
         self._hint = 0.0
 
+    def search_from(self, b: float) -> None:
+        """Start the next search for the best b here."""
+        self._hint = b
+
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        at = self._by_newton(scores) or self._by_search(scores)
+        at = self._by_newton(scores) or self._far_out(scores) or self._by_search(scores)
         self._hint = at.intercept
         return at
 
@@ -231,13 +236,20 @@ class FreeSmooth(SmoothMean):
                 total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
             if abs(total) <= BALANCED * size < math.inf:
                 return at
-            if not abs(total) < 0.5 * last:
+            if not abs(total) < 0.5 * last or (abs(total) == size and last < math.inf):
                 return None
             with np.errstate(all="ignore"):
                 step = total / float(self._fixed.bend(scores + b).sum() or math.nan)
             if abs(step) <= EPS * abs(b):  # no better b is a float
                 return at
             b, last = b - step, abs(total)
+
+    def _far_out(self, scores: FloatArray) -> Evaluation | None:
+        """phi where all losses are flat, as those of one class are far out; ``None`` if they are not flat there."""
+        slopes = self._fixed.evaluate(scores + self._hint).slopes
+        b = self._hint - math.copysign(FAR + float(np.abs(scores + self._hint).max()), float(slopes.sum()))
+        at = self._fixed.evaluate(scores + b)._replace(intercept=b)
+        return None if at.slopes.any() else at
 
     def _by_search(self, scores: FloatArray) -> Evaluation:
         """phi at the b where the slopes sum to zero, up to rounding, from any start."""

@@ -41,11 +41,14 @@ class Penalty(NamedTuple):
         A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
         the mean counts in proportion: those on their way to zero would hide all others.
         """
-        size = np.abs(w)
-        mean = float(size.sum()) / max(1, int(np.count_nonzero(w)))
-        moving = np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w) * np.minimum(1.0, size / max(mean, 1e-300))
+        used = w != 0.0
         resting = np.maximum(np.abs(gradient) - self.l1, 0.0)
-        return np.where(w != 0.0, np.maximum(moving, resting - self.l2 * size), resting)
+        own, size = w[used], np.abs(w[used])
+        mean = float(size.sum()) / max(1, size.size)
+        moving = np.abs(gradient[used] + self.l1 * np.sign(own) + self.l2 * own)
+        moving *= np.minimum(1.0, size / max(mean, 1e-300))
+        resting[used] = np.maximum(moving, resting[used] - self.l2 * size)
+        return resting
 
 
 class Model(Protocol):

@@ -104,7 +104,7 @@ class ColumnGeneration(Solver[ColumnState, LinearRisk, SeparableRegularizer]):
         # 2. Its plane in all parameters, and what it proves.
         program, (_, _, u, v) = inner.program, inner.proof.inside
         g = program.slopes(u, v)
-        plane = program.plane(inner.proof.scores, g, program.rows.on_samples(g), u, v)
+        plane = program.plane(inner.proof.scores, g, program.rows.on_samples(g), inner.proof.inside)
         at = np.zeros(risk.n_params)
         at[working] = inner.proof.x[: working.size]
         plane = plane._replace(a=risk.design.rmatvec(program.balanced(g)))

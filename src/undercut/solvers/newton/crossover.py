@@ -85,7 +85,7 @@ def _solved(program: KinkedProgram, at: Iterate, x: FloatArray, met: Met, X: Flo
     u, v, change = met.u.copy(), met.v.copy(), -unit * du
     u[k, i] = np.clip(u[k, i] + change, 0.0, program.kinks.caps[k, i])
     v[k, i] = np.clip(v[k, i] - change, 0.0, program.kinks.caps[k, i])
-    return at._replace(x=x, scores=rows.matvec(x), inside=at.inside._replace(u=u, v=v))
+    return at._replace(x=x, scores=rows.matvec(x), inside=np.array([*at.inside[:2], u, v]))
 
 
 def _least_change(

@@ -16,9 +16,6 @@ the number of samples.
 Any slopes u between 0 and the caps make a plane below the risk, so every step proves a bound.  At the current x the
 plane lies ``sum u max(0, -z) + v max(0, z)`` below the risk, a sum without cancellation.  Smooth losses are bounded by
 their conjugates.  The best point is exactly zero where the slopes say so, and within its bounds.
-
-The first step gives a small program without smooth losses to a library (``whole_program``), and proves a bound with the
-slopes that this finds, like with any others.
 """
 
 from __future__ import annotations
@@ -45,9 +42,8 @@ from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
 from undercut.solvers.newton.crossover import crossed, n_free
 from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
-from undercut.solvers.newton.mehrotra import Inside, Iterate
+from undercut.solvers.newton.mehrotra import Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
-from undercut.solvers.newton.whole_program import is_small, solved
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
@@ -108,7 +104,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         scores = program.rows.matvec(x)
 
         progress = Progress(0, objective, known, n_evaluations=1)
-        at = Iterate(x, scores, Inside.outside(program), 0.0)
+        at = Iterate(x, scores, mehrotra.outside(program), 0.0)
         return InteriorPointState(program, at, np.zeros(0), w0, at, progress, objective)
 
     @override
@@ -116,9 +112,6 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
         last = state.progress
         progress = replace(last, step=last.step + 1, n_evaluations=last.n_evaluations + 1)
 
-        # 0. A library solves a small program as a whole; where it leaves a gap, our own steps begin at w0.
-        if last.step == 0 and is_small(state.program):
-            return _kept(risk, reg, replace(state, progress=progress), solved(state.program))
         if not state.residual.size:
             state = _started(risk, reg, state)
 
@@ -157,7 +150,7 @@ def _started(risk: LinearRisk, reg: Regularizer, state: InteriorPointState) -> I
     """With slacks and slopes on the central path, as far from its end as x may be."""
     program, at, progress = state.program, state.at, state.progress
     total = max(state.start - min(least(risk, reg), state.start), SMALLEST_GAP * program.size(at.scores))
-    inside = Inside.centered(program, at.scores, program.mu(total))
+    inside = mehrotra.centered(program, at.scores, program.mu(total))
     start = at._replace(inside=inside, total=total)
     proof = state.proof if progress.step else start
     return _certified(risk, reg, program, start, Best(state.solution, proof, progress))
@@ -183,7 +176,7 @@ def _certified(
     last = best.progress
     objective, solution = _better(risk, reg, program, at, best.solution, last.objective)
     if isinstance(risk.loss, PiecewiseLinearLoss):
-        plane = program.plane(at.scores, g, a, u, v)
+        plane = program.plane(at.scores, g, a, at.inside)
         proved, size = bound_of(reg, w, plane, risk.lower_bound), plane.size
     else:
         proved, size = slopes_bound(risk, reg, w, g[: program.rows.n])
@@ -220,7 +213,7 @@ def _better(
     """The better of the best point so far and the iterate, or a sparser point near it that is better too."""
     w = at.x[: program.rows.d]
     for share in SPARSER if program.rows.signs else ():
-        sparse = program.candidate(w, at.inside.u, at.inside.v, share)
+        sparse = program.candidate(w, at.inside[2], at.inside[3], share)
         value = reg.value(sparse) + risk.value(sparse)
         if value < objective:
             return value, sparse

@@ -30,7 +30,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
 from undercut.solvers.coordinate.conjugates import conjugate_of
-from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms
+from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray
 
@@ -69,7 +69,7 @@ class KinkedProgram:
         design = risk.design
         assert isinstance(design, WeightedGramDesign)
         self.terms = PenaltyTerms.of(reg, risk.n_params)
-        self.data = _data(risk, start)
+        self.data = loss_kinks(risk, start)
         signs = self.terms.signs if self.terms is not None else ()
         self.kinks = _stacked(self.data, self.terms.kinks()) if self.terms is not None and signs else self.data
         self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
@@ -77,6 +77,11 @@ class KinkedProgram:
         if risk.fit_intercept and isinstance(risk.loss, PiecewiseLinearLoss):
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
+
+    @cached_property
+    def packed(self) -> FloatArray:
+        """Places, caps and lengths of rounding of the kinks, and their shares in the gap: (4, K, N)."""
+        return np.array([*self.kinks[1:], self.share])
 
     @cached_property
     def curvature(self) -> FloatArray:
@@ -167,12 +172,12 @@ class KinkedProgram:
         zero = np.abs(w) * self.terms.l1 <= share * float(np.abs(w).max(initial=0.0)) * slack
         return self.terms.clipped(np.where(zero & (slack > 0.0), 0.0, w))
 
-    def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, u: FloatArray, v: FloatArray) -> Plane:
+    def plane(self, scores: FloatArray, g: FloatArray, a: FloatArray, inside: FloatArray) -> Plane:
         """The plane of slopes g; a is their ``A' g`` of the samples.
 
         With a free intercept the slopes are made to sum to zero.
         """
-        value, below, along_u, along_v = barrier.heights(*self.kinks[:3], scores, u, v, self.rows.n)
+        value, below, along_u, along_v = barrier.heights(self.kinks.left, self.packed, scores, inside, self.rows.n)
         size = abs(value) + below + float(np.abs(g[: self.rows.n]) @ np.abs(scores[: self.rows.n]))
         if not self.rows.fit_intercept:
             return Plane(a, value - below, size)
@@ -210,8 +215,7 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
         if is_smooth:
             raise CapabilityError(f"{solver} needs a kink in the loss or in the penalty: use Newton as the solver")
         return
-    terms = PenaltyTerms.of(reg, risk.n_params)
-    if terms is None or not terms.has_interior:
+    if not has_terms(reg):
         raise CapabilityError(
             f"{solver} needs a penalty that is quadratic or a sum of absolute values, squares and bounds, and "
             f"{type(reg).__name__} is neither: use L2, L1, ElasticNet or Boxed, or LevelBundle as the solver"
@@ -219,23 +223,22 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
 
 
 def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
-    is_curved = isinstance(risk.loss, SmoothLoss) and not _is_rounded(risk.loss)
+    is_curved = isinstance(risk.loss, SmoothLoss) and not is_rounded(risk.loss)
     return FixedSmooth(risk.loss, risk.y, risk.weight) if is_curved else None
 
 
-def _is_rounded(loss: Loss) -> bool:
+def is_rounded(loss: Loss) -> bool:
     """Whether a smooth loss is made of lines and parabolas."""
     return type(loss) in (SquaredHinge, HuberHinge, Huber, Squared)
 
 
-def _data(risk: LinearRisk, start: float) -> Kinks:
+def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
     """The kinks of the losses; none of them where the loss is smooth."""
     loss, weight = risk.loss, risk.weight
-    if _is_rounded(loss):
+    if is_rounded(loss):
         return _rounded(risk, start)
-    empty = np.zeros((1, weight.size))
     if not isinstance(loss, PiecewiseLinearLoss):
-        return Kinks(np.zeros_like(weight), empty, empty, empty)
+        return no_kinks(weight.size)
     pieces = loss.pieces(risk.y)
     caps = pieces.jumps[:, None] * weight
     caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0

@@ -7,56 +7,39 @@ from typing import NamedTuple
 import numpy as np
 
 from undercut._jit import barrier
+from undercut._jit.central_path import (
+    BEHIND,
+    BEYOND,
+    FIRST_DAMPING,
+    FURTHER,
+    LEAST,
+    LEAST_GAIN,
+    LONG,
+    MAX_CORRECTIONS,
+    MOST_DAMPING,
+    NOISE,
+    SHORT,
+    SHORT_OF_BOUNDARY,
+    TRUST,
+    TRUSTED,
+)
 from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.solvers.newton.systems import ParameterSystem, system
 from undercut.types import FloatArray
 
-SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
-FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
-BEYOND = 10.0  # products are corrected that differ from their aim by more than this factor
-MAX_CORRECTIONS = 2
-SHORT = 0.01  # steps below this length are tried with less correction
-LONG = 0.9  # steps beyond this length need no correction
-TRUST = 0.5  # share of the expected gain by which smooth losses may differ from their quadratic model
-NOISE = 1e-14  # relative: smaller differences of smooth losses are rounding
-LEAST = 1e-10  # shortest step that is tried
-BEHIND = 0.1  # what is left of the products is at least this share of the gain expected of smooth losses
-TRUSTED = 0.1  # share of a step that smooth losses must allow
-FIRST_DAMPING, MOST_DAMPING = 1e-3, 1e8  # added curvature, relative to the slopes of the losses
+
+def centered(program: KinkedProgram, scores: FloatArray, mu: float) -> FloatArray:
+    """Slacks t, r and slopes u, v with ``r u = t v = share mu``."""
+    inside = np.empty_like(program.packed)
+    barrier.center(scores, program.packed, mu, inside)
+    return inside
 
 
-class Inside(NamedTuple):
-    """Slacks t, r and slopes u, v of the kinks: float64 arrays (K, N), positive where the cap is, else zero."""
-
-    t: FloatArray
-    r: FloatArray
-    u: FloatArray
-    v: FloatArray
-
-    @classmethod
-    def centered(cls, program: KinkedProgram, scores: FloatArray, mu: float) -> Inside:
-        """The point with ``r u = t v = share mu``."""
-        inside = cls._empty(program.kinks.caps.shape)
-        barrier.center(scores, *program.kinks[1:], mu, program.share, *inside)
-        return inside
-
-    @classmethod
-    def outside(cls, program: KinkedProgram) -> Inside:
-        """Slacks of zero, and slopes at a limit: a point that is no start for a step."""
-        caps = program.kinks.caps
-        zero = np.zeros_like(caps)
-        return cls(zero, zero, zero, caps)
-
-    @classmethod
-    def _empty(cls, shape: tuple[int, ...]) -> Inside:
-        return cls(*(np.empty(shape) for _ in range(4)))
-
-    def moved(
-        self, caps: FloatArray, dt: FloatArray, dr: FloatArray, du: FloatArray, step: float
-    ) -> tuple[Inside, float]:
-        """The point after a step, and ``sum r u + t v`` there."""
-        to = self._empty(caps.shape)
-        return to, barrier.advance(caps, *self, dt, dr, du, step, *to)
+def outside(program: KinkedProgram) -> FloatArray:
+    """Slacks of zero, and slopes at a limit: a point that is no start for a step."""
+    inside = np.zeros_like(program.packed)
+    inside[3] = program.kinks.caps
+    return inside
 
 
 class Iterate(NamedTuple):
@@ -64,7 +47,7 @@ class Iterate(NamedTuple):
 
     x: FloatArray
     scores: FloatArray
-    inside: Inside
+    inside: FloatArray  # t, r, u and v of the kinks: (4, K, N), positive where the cap is, else zero
     total: float
     damping: float = 0.0  # of the step that led here
 
@@ -80,10 +63,9 @@ class Prediction(NamedTuple):
 class Move(NamedTuple):
     """A step: the right-hand sides p and q that it solves, its direction, and how far it may go (at most 1)."""
 
-    p: FloatArray
-    q: FloatArray
+    aim: FloatArray  # p and q: (2, K, N)
     dx: FloatArray
-    change: tuple[FloatArray, FloatArray, FloatArray]  # dt, dr, du
+    change: FloatArray  # dt, dr and du: (3, K, N)
     reach: float
 
 
@@ -92,8 +74,8 @@ class Equations:
 
     def __init__(self, program: KinkedProgram, at: Iterate, residual: FloatArray, damping: float) -> None:
         self.program, self.at, self.residual = program, at, residual  # residual: q'(w) + A' g
-        self.where = (at.scores, *program.kinks[1:], *at.inside)
-        self.D, self.pull = self.room(), np.empty_like(at.scores)
+        self.where = at.scores, program.packed, at.inside
+        self.D, self.pull = np.empty(program.kinks.caps.shape), np.empty_like(at.scores)
         self.bend = np.empty_like(at.scores)
         barrier.predict(*self.where, self.D, self.bend, self.pull)
         self.curve = program.curve(at.scores)
@@ -101,9 +83,9 @@ class Equations:
             self.bend[: program.rows.n] += self.curve.bend + damping * np.abs(self.curve.slopes)
         self._system = system(program, self.bend) if damping == 0.0 else ParameterSystem(program, self.bend)
 
-    def room(self) -> FloatArray:
-        """An array with a number per kink."""
-        return np.empty(self.program.kinks.caps.shape)
+    def room(self, numbers: int) -> FloatArray:
+        """An array with that many numbers per kink."""
+        return np.empty((numbers, *self.program.kinks.caps.shape))
 
     def predicted(self) -> Prediction:
         """The step towards mu = 0, and the mu to aim at: the smaller, the further that step goes."""
@@ -118,17 +100,15 @@ class Equations:
 
     def corrected(self, first: Prediction, share: float) -> Move:
         """The step that aims at mu and allows for a share of the second-order terms of the predicted step."""
-        p, q = self.room(), self.room()
-        barrier.correct(*self.where, self.D, first.ds, first.mu, self.program.share, share, p, q, self.pull)
-        return self._move(p, q)
+        aim = self.room(2)
+        barrier.correct(*self.where, self.D, first.ds, first.mu, share, aim, self.pull)
+        return self._move(aim)
 
     def recentered(self, move: Move, mu: float) -> Move:
         """A step that may go further, because products far from mu are led back (Gondzio 1996)."""
-        p, q = self.room(), self.room()
-        step = min(1.0, move.reach + FURTHER)
-        aim = (step, mu, BEYOND, self.program.share)
-        barrier.recenter(*self.where, self.D, move.p, move.q, *move.change, *aim, p, q, self.pull)
-        return self._move(p, q)
+        aim, step = self.room(2), min(1.0, move.reach + FURTHER)
+        barrier.recenter(*self.where, self.D, move.aim, move.change, step, mu, BEYOND, aim, self.pull)
+        return self._move(aim)
 
     def trusted(self, move: Move) -> float:
         """How far a step may go: no further than f agrees with its quadratic model, up to a share of what is gained."""
@@ -146,11 +126,11 @@ class Equations:
             reach *= 0.5
         return reach
 
-    def _move(self, p: FloatArray, q: FloatArray) -> Move:
+    def _move(self, aim: FloatArray) -> Move:
         dx, ds = self._system.solve(self.residual, self.pull)
-        change = (self.room(), self.room(), self.room())
-        inverse = barrier.solve(*self.where, self.D, p, q, ds, *change)
-        return Move(p, q, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+        change = self.room(3)
+        inverse = barrier.solve(*self.where, self.D, aim, ds, change)
+        return Move(aim, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
 
 
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
@@ -167,7 +147,8 @@ def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Ite
         if reach > TRUSTED * move.reach or damping > MOST_DAMPING:
             break
         damping = max(10.0 * damping, FIRST_DAMPING)
-    inside, total = at.inside.moved(program.kinks.caps, *move.change, reach)
+    inside = np.empty_like(at.inside)
+    total = barrier.advance(program.packed, at.inside, move.change, reach, inside)
     x = at.x + reach * move.dx
     return Iterate(x, program.rows.matvec(x), inside, total, damping), reach
 

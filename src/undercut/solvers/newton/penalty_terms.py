@@ -51,10 +51,6 @@ class PenaltyTerms(NamedTuple):
         return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
 
     @property
-    def has_interior(self) -> bool:
-        return bool((self.lower < self.upper).all())
-
-    @property
     def signs(self) -> tuple[float, ...]:
         """The rows of the identity that the kinks below need."""
         if self.is_bounded:
@@ -85,6 +81,22 @@ class PenaltyTerms(NamedTuple):
         width = self.upper - self.lower
         off = np.minimum(reach, 0.1 * width)
         return np.clip(w, self.lower + off, self.upper - off)
+
+
+def has_terms(reg: Regularizer) -> bool:
+    """Whether a regularizer is such a sum, and some w is between all bounds."""
+    if isinstance(reg, BlockSum):
+        return all(has_terms(part) for _, part in reg.blocks)
+    if not isinstance(reg, L2 | SeparableRegularizer):
+        return False
+    terms = terms_of(reg)
+    return bool(np.all(terms.lower < terms.upper))
+
+
+def no_kinks(n: int) -> Kinks:
+    """Those of n smooth losses."""
+    empty = np.zeros((1, n))
+    return Kinks(np.zeros(n), empty, empty, empty)
 
 
 def _spread(term: float | FloatArray, n_params: int) -> FloatArray:

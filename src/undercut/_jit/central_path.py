@@ -1,0 +1,308 @@
+"""A whole interior point method for a small program of kinks and smooth losses, in one call.
+
+    min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, s_i - kinks_ki),      s = A x
+
+The steps are those of ``solvers/newton/mehrotra.py``: predictor, corrector (Mehrotra 1992), further corrections
+(Gondzio 1996), and damping where the smooth functions differ from their quadratic model.  A step of a small program
+takes some ten microseconds here, and a hundred times that from Python.
+
+q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive, plus
+``strength/2 |w|_p^2`` if ``power``, the dual exponent of p, is positive.  That one is linearized by its dual, which has
+continuous second derivatives: w is to be the gradient of q* at ``z = -A' g``, and ``E = (q*'')^-1`` there stands for
+q''.  E is ``diag(base) + tilt tilt'``.
+
+    X        (n, d); A has the rows of X, with a constant column if the intercept is free, then those of I and of -I
+    left     (N,); kinks (4, K, N): places, caps, lengths of rounding, and shares in the gap
+    penalty  (5, d): l1, l2, center, width between the bounds, log prior
+    targets  (2, n): targets and weights of a smooth loss, whose number is ``NO_LOSS`` if there is none
+    inside   (4, K, N): slacks t, r and slopes u, v
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undercut._jit import barrier
+from undercut._jit.compile import njit
+from undercut._jit.equations import assemble, backward, factor, forward, newton_move
+from undercut._jit.pointwise import NO_LOSS, curve
+
+SHORT_OF_BOUNDARY = 0.995  # share of the longest step: slacks and slopes stay positive
+FURTHER, LEAST_GAIN = 0.3, 0.1  # what a correction should add to the length of a step, and the share it must add
+BEYOND = 10.0  # products are corrected that differ from their aim by more than this factor
+MAX_CORRECTIONS = 2
+SHORT, LONG = 0.01, 0.9  # steps below the first are tried with less correction, steps beyond the second need none
+TRUST, NOISE = 0.5, 1e-14  # allowed error of the quadratic model: share of the expected gain, and rounding
+BEHIND = 0.1  # what is left of the products is at least this share of the gain expected of smooth losses
+TRUSTED = 0.1  # share of a step that smooth losses must allow
+FIRST_DAMPING, MOST_DAMPING = 1e-3, 1e8  # added curvature, relative to the slopes of the losses
+LEAST = 1e-10  # shortest step that is tried
+CLOSER = 0.9  # share of the gap, or of the products, that is left by a step that counts
+FIRST_PATIENCE, PATIENCE, NEAR = 15, 2, 1e-4  # steps that do not count, at first and with a relative gap below the last
+TINY = 1e-200
+SMALLEST_UNIT = 1e-8  # share of a norm, of entries that count as zero
+WALL = 1e29  # caps beyond this are bounds
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**OPTIONS)
+def follow(
+    X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, gap, is_dual, accuracy,
+    max_steps,
+):  # fmt: skip
+    """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
+    (n, d), size, shape, is_simplex = X.shape, left.size, kinks.shape[1:], entropy > 0.0
+    scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
+    D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
+    base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
+    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
+    shares = 0.0
+    for k in range(shape[0]):
+        for i in range(size):
+            shares += kinks[3, k, i]
+    forward(X, has_intercept, signs, x, scores)
+    barrier.center(scores, kinks, 0.5 * gap / max(shares, TINY), inside)
+    total = gap if shares > 0.0 else 0.0
+    best_x, best = x.copy(), inside.copy()
+    damping, idle, least, last_total = 0.0, 0, math.inf, math.inf
+    for step in range(max_steps + 1):
+        # 1. Where we are.
+        smooth, whole, gap = _gradient(
+            X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, inside, scores,
+            slopes, curved, residual, base, tilt,
+        )  # fmt: skip
+        enough = accuracy * abs(whole)
+        is_closer = gap < CLOSER * least or enough < total < CLOSER * last_total
+        idle, last_total = 0 if is_closer else idle + 1, total
+        if gap < least:
+            least = gap
+            _copy(x, inside, best_x, best)
+        patience = PATIENCE if least < NEAR * abs(whole) else FIRST_PATIENCE
+        if least <= enough or idle > patience or step == max_steps or not gap < math.inf:
+            break
+
+        # 2. A direction, with as much damping as smooth losses need.
+        damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
+        while True:
+            barrier.predict(scores, kinks, inside, D, bend, pull)
+            for i in range(n):
+                bend[i] += curved[i] + damping * abs(slopes[i])
+            for j in range(d):
+                stiff[j] = base[j]
+                for k in range(signs):
+                    stiff[j] += bend[n + k * d + j]
+            dual = is_dual and damping == 0.0
+            L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
+            newton_move(
+                X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds
+            )  # fmt: skip
+            full = 1.0
+            if shares > 0.0:
+                is_smooth = number != NO_LOSS or is_simplex
+                full = _corrected(
+                    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+                    scores, kinks, inside, D, total, shares, is_smooth, change,
+                )  # fmt: skip
+            reach = full
+            if number != NO_LOSS or is_simplex:
+                forward(X, has_intercept, signs, dx, ds)  # not those of the equations: rounding may differ
+                reach = _trusted(
+                    penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
+                )  # fmt: skip
+            if reach > TRUSTED * full or damping > MOST_DAMPING or number == NO_LOSS:
+                break
+            damping = max(10.0 * damping, FIRST_DAMPING)
+
+        # 3. The move.
+        if shares > 0.0:
+            total = barrier.advance(kinks, inside, change, reach, other)
+            inside, other = other, inside
+        for j in range(x.size):
+            x[j] += reach * dx[j]
+        forward(X, has_intercept, signs, x, scores)
+    return best_x, best
+
+
+@njit(**OPTIONS)
+def _copy(x, inside, to_x, to):
+    for j in range(x.size):
+        to_x[j] = x[j]
+    for part in range(4):
+        for k in range(inside.shape[1]):
+            for i in range(inside.shape[2]):
+                to[part, k, i] = inside[part, k, i]
+
+
+@njit(**OPTIONS)
+def _gradient(
+    X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, inside, scores, slopes,
+    curved, residual, base, tilt,
+):  # fmt: skip
+    """Fill the slopes of the smooth losses, their second derivatives, and the gradient of everything.
+
+    Returns the value of the smooth functions, J, and the gap: by how much the losses are above the planes of the slopes
+    u, ``sum u max(0, -z) + v max(0, z)`` for sharp kinks, and what the slopes miss because the gradient is not zero.
+    """
+    n, d = X.shape
+    smooth = curve(number, targets, scores, slopes, curved) if number != NO_LOSS else 0.0
+    g, rise, whole, gap = np.empty(scores.size), 0.0, 0.0, 0.0
+    for i in range(scores.size):
+        high, low = left[i], 0.0  # added last: it is small where kinks are far from their middle
+        whole += left[i] * (scores[i] - kinks[0, 0, i])
+        if i < n:
+            whole += 0.5 * kinks[2, 0, i] * left[i] ** 2
+            low = slopes[i]
+        for k in range(kinks.shape[1]):
+            z, cap, soft = scores[i] - kinks[0, k, i], kinks[1, k, i], kinks[2, k, i]
+            u, v = inside[2, k, i], inside[3, k, i]
+            if u > v:
+                high += cap
+                low -= v
+            else:
+                low += u
+            if cap >= WALL:
+                gap += u * abs(z)
+            elif soft == 0.0:
+                whole += cap * max(z, 0.0)
+                gap += v * max(z, 0.0) + u * max(-z, 0.0)
+            else:
+                best = min(max(z / soft, 0.0), cap)  # the slope at z
+                whole += best * (z - 0.5 * soft * best)
+                gap += (best - u) * (z - 0.5 * soft * (best + u))
+        g[i] = high + low
+        rise += abs(g[i]) if i < n else 0.0
+    backward(X, has_intercept, signs, g, residual)
+    shift = 0.0
+    for j in range(d):
+        off, base[j] = x[j] - penalty[2, j], penalty[1, j]
+        if power == 0.0:
+            residual[j] += penalty[1, j] * off
+        whole += 0.5 * penalty[1, j] * off * off
+        if entropy > 0.0:
+            apart = math.log(x[j]) - penalty[4, j]
+            base[j] = entropy / x[j]
+            smooth += entropy * x[j] * apart
+            residual[j] += entropy * (apart + 1.0)
+            shift += x[j] * residual[j]
+    whole += smooth
+    if power > 0.0:
+        value, missing = _by_dual(power, strength, x, residual, base, tilt)
+        return smooth, whole + value, gap + missing
+    gap += abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
+    for j in range(d):
+        off = abs(residual[j] - shift)
+        least = off * penalty[3, j] if penalty[3, j] < math.inf else math.inf
+        if penalty[1, j] > 0.0:
+            least = min(least, 0.5 * off * off / penalty[1, j])
+        if penalty[0, j] > 0.0:
+            least = min(least, off * abs(whole) / penalty[0, j])
+        if entropy > 0.0:
+            least = min(off * x[j], 0.5 * off * off * x[j] / entropy)
+        gap += least
+    return smooth, whole, gap
+
+
+@njit(**OPTIONS)
+def _by_dual(power, strength, x, residual, base, tilt):
+    """(q(w), q(w) + q*(z) - z'w) of a squared norm at ``z = -residual``; fill E and ``residual = E (w - q*'(z))``."""
+    d, p = base.size, power / (power - 1.0)
+    largest, widest, norm, size, along = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(d):
+        largest, widest = max(largest, abs(residual[j])), max(widest, abs(x[j]))
+        along += x[j] * residual[j]
+    for j in range(d):
+        norm += (abs(residual[j]) / max(largest, TINY)) ** power
+        size += (abs(x[j]) / max(widest, TINY)) ** p
+    norm, size = largest * norm ** (1.0 / power), widest * size ** (1.0 / p)
+    value = 0.5 * strength * size * size
+    gap = value + 0.5 * norm * norm / strength + along
+    inner = 0.0
+    for j in range(d):
+        unit = max(abs(residual[j]) / max(norm, TINY), SMALLEST_UNIT)
+        sign = -1.0 if residual[j] > 0.0 else 1.0
+        base[j] = strength * unit ** (2.0 - power) / (power - 1.0)
+        tilt[j] = math.sqrt(strength * (power - 2.0) / (power - 1.0)) * sign * unit
+        residual[j] = x[j] - sign * unit ** (power - 1.0) * norm / strength
+        inner += tilt[j] * residual[j]
+    for j in range(d):
+        residual[j] = base[j] * residual[j] + tilt[j] * inner
+    return value, gap
+
+
+@njit(**OPTIONS)
+def _corrected(
+    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+    scores, kinks, inside, D, total, shares, is_smooth, change,
+):  # fmt: skip
+    """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
+    first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
+    aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
+    inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
+    kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
+    mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
+    if is_smooth:  # no faster than smooth functions approach their optimum
+        mu = max(mu, 0.5 * min(total, BEHIND * abs(_inner(residual, dx))) / shares)
+    reach = 0.0
+    for trial in range(2 + MAX_CORRECTIONS):
+        if trial == 1 and reach >= SHORT:
+            continue
+        if trial < 2:  # the second-order terms of a step that is much too long mislead
+            allowed = 1.0 if trial == 0 else 1.0 / inverse**2
+            barrier.correct(scores, kinks, inside, D, first, mu, allowed, to_aim, pull)
+        else:
+            ahead = min(1.0, reach + FURTHER)
+            barrier.recenter(scores, kinks, inside, D, aim, change, ahead, mu, BEYOND, to_aim, pull)
+        newton_move(
+            X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, to_dx, ds
+        )  # fmt: skip
+        longest = barrier.solve(scores, kinks, inside, D, to_aim, ds, to_change)
+        longer = min(1.0, SHORT_OF_BOUNDARY / max(longest, SHORT_OF_BOUNDARY))
+        gain = longer - reach
+        if trial == 0 or gain > 0.0:
+            reach = longer
+            aim, to_aim = to_aim, aim
+            for j in range(dx.size):
+                dx[j] = to_dx[j]
+            for k in range(D.shape[0]):
+                for i in range(D.shape[1]):
+                    for part in range(3):
+                        change[part, k, i] = to_change[part, k, i]
+        if reach > LONG or (trial >= 2 and gain < LEAST_GAIN * FURTHER):
+            break
+    return reach
+
+
+@njit(**OPTIONS)
+def _inner(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(**OPTIONS)
+def _trusted(penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, reach):
+    """How far a step may go: no further than smooth functions agree with their model, up to a share of the gain."""
+    n, d = slopes.size, penalty.shape[1] if entropy > 0.0 else 0
+    there, unused, more = np.empty(n), np.empty(n), np.empty(n)
+    slope, square, expected = 0.0, 0.0, abs(_inner(residual, dx))
+    for i in range(n):
+        slope += slopes[i] * ds[i]
+        square += curved[i] * ds[i] * ds[i]
+    for j in range(d):
+        slope += entropy * (math.log(x[j]) - penalty[4, j] + 1.0) * dx[j]
+        square += entropy * dx[j] * dx[j] / x[j]
+    while reach > LEAST:
+        for i in range(n):
+            there[i] = scores[i] + reach * ds[i]
+        value = curve(number, targets, there, unused, more) if number != NO_LOSS else 0.0
+        for j in range(d):
+            to = x[j] + reach * dx[j]
+            value += entropy * to * (math.log(max(to, TINY)) - penalty[4, j])
+        error = abs(value - smooth - reach * slope - 0.5 * reach**2 * square)
+        if error <= TRUST * (total + reach * expected) + NOISE * abs(smooth):
+            break
+        reach *= 0.5
+    return reach
