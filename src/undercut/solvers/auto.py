@@ -130,14 +130,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss",
-        lambda risk, reg: _is_small(risk, reg) and not isinstance(risk, SmoothRisk),
+        f"at most {SMALL} samples and parameters, kinked loss, weak regularization",
+        lambda risk, reg: _is_weak(risk, reg) and not isinstance(risk, SmoothRisk) and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss",
-        lambda risk, reg: _is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_MARGIN:g}",
+        lambda risk, reg: reg.strong_convexity < WEAK_MARGIN and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -391,7 +391,8 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(risk.loss, MarginLoss):
         return reg.strong_convexity < WEAK
-    return reg.strong_convexity < WEAK_MARGIN and risk.n_params >= SEVERAL_PARAMS
+    has_several = risk.n_params >= SEVERAL_PARAMS or max(risk.n_samples, risk.n_params) <= SMALL
+    return reg.strong_convexity < WEAK_MARGIN and has_several
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
