@@ -91,7 +91,7 @@ CASES = [
     (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
-        (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
+    (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
     (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
