@@ -55,7 +55,8 @@ CASES = (  # the longest one last; an evaluation of ocr x8 takes more than half 
 QUICK = (("covtype", 1),)
 QUICK_ROWS = 100_000
 RIVALS = (("covtype", 1), ("rcv1-sample", 1))
-ITERATIONS = (10, 20, 40, 80, 160)  # of L-BFGS, each from the beginning
+ITERATIONS = (20, 40, 80, 160)  # of L-BFGS, each from the beginning
+STEPS, FEW_STEPS, MANY = 60, 12, 8  # of a solver; few for that many copies or more
 PASSES = 20
 
 
@@ -276,13 +277,14 @@ def measured_case(name: str, copies: int, workers: list[int], args: argparse.Nam
     """This process first, then clusters."""
     with TemporaryDirectory() as folder:
         limit = QUICK_ROWS if args.quick else None
+        max_steps = args.max_steps or (FEW_STEPS if copies >= MANY else STEPS)
         whole = written(Path(folder), name, copies, 1, limit)
         data = part(whole[0])
-        results = [measured(maker(name)(**data), name, 0, args.max_steps)]
+        results = [measured(maker(name)(**data), name, 0, max_steps)]
         del data
         for n in workers:
             sources = written(Path(folder), name, copies, n, limit)
-            results.append(on_cluster(name, sources, args.max_steps, (name, copies) in RIVALS and n == max(workers)))
+            results.append(on_cluster(name, sources, max_steps, (name, copies) in RIVALS and n == max(workers)))
     return results
 
 
@@ -356,7 +358,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="some rows of covtype, in a minute")
     parser.add_argument("--workers", default="1,2,4", help="numbers of worker processes, 1 among them")
     parser.add_argument("--cases", nargs="*", help="such as covtype:4 ocr:1; all by default")
-    parser.add_argument("--max-steps", type=int, default=60)
+    parser.add_argument("--max-steps", type=int, help=f"default {STEPS}, and {FEW_STEPS} for {MANY} copies or more")
     parser.add_argument("--keep", type=Path, help="a folder for what each case measured")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that time")
     args = parser.parse_args()

@@ -10,6 +10,8 @@ import dask
 import numpy as np
 import pytest
 
+from undercut import load_model
+
 pytestmark = pytest.mark.xdist_group("cluster")
 
 
@@ -118,16 +120,6 @@ def test_sequences_are_labelled_there_as_here(undercut, cluster, tmp_path):
     assert other == one
 
 
-def test_rows_of_queries_whose_indices_begin_at_zero_in_one_file_only_are_placed_alike(undercut, cluster, tmp_path):
-    rows = ["1 qid:1 1:1 2:0.5\n2 qid:1 2:1\n1 qid:2 1:2\n", "2 qid:3 0:1 2:1\n1 qid:4 1:1\n"]
-    for k, text in enumerate(rows):
-        (tmp_path / f"part-{k}.svm").write_text(text)
-    (tmp_path / "all.rows").write_text("".join(rows))
-    files = tmp_path / "all.rows", tmp_path / "part-*.svm"
-    here, there = compared(undercut, tmp_path, cluster, files, "--task", "sequence", "--lambda", "0.1")
-    assert_same(here, there)
-
-
 def test_rna_is_folded_there_as_here(undercut, cluster, tmp_path):
     records = [">a\nGGGAAAUCCC\n(((....)))\n", ">b\nCCGAAACGG\n(((...)))\n", ">c\nAAAAAA\n......\n"]
     for k, text in enumerate(records):
@@ -137,16 +129,30 @@ def test_rna_is_folded_there_as_here(undercut, cluster, tmp_path):
     assert_same(*compared(undercut, tmp_path, cluster, files, "--task", "rna", "--lambda", "0.01"))
 
 
-def test_a_file_that_counts_features_from_zero_is_read_alike_by_all_workers(undercut, cluster, tmp_path):
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (["1 1:2 2:1\n-1 2:1\n" * 5, "1 0:1 2:3\n-1 0:2\n" * 5], ("--loss", "logistic")),
+        (["1 qid:1 1:1 2:0.5\n2 qid:1 2:1\n", "2 qid:3 0:1 2:1\n1 qid:4 1:1\n"], ("--task", "sequence")),
+    ],
+    ids=["rows", "sequences"],
+)
+def test_files_of_which_one_counts_features_from_zero_are_read_alike_by_all_workers(
+    undercut, cluster, tmp_path, rows, options
+):
     """Index 0 occurs in one file only, and the other one must not be shifted against it."""
-    rows = ["1 1:2 2:1\n-1 2:1\n" * 5, "1 0:1 2:3\n-1 0:2\n" * 5]
     for k, text in enumerate(rows):
         (tmp_path / f"part-{k}.svm").write_text(text)
     (tmp_path / "all.rows").write_text("".join(rows))
-    files = tmp_path / "all.rows", tmp_path / "part-*.svm"
-    assert_same(*compared(undercut, tmp_path, cluster, files, "--loss", "logistic", "--lambda", "0.1"))
     there = ("--scheduler", cluster.client.scheduler.address)
-    code, _, err = undercut("train", files[1], "-o", tmp_path / "m", "--n-features", "2", *there)
+    for name, file, where in (("one", "all.rows", ()), ("other", "part-*.svm", there)):
+        command = ("train", tmp_path / file, "-o", tmp_path / name, "--lambda", "0.1", *options)
+        assert undercut(*command, *where)[0] == 0
+    one, other = load_model(tmp_path / "one"), load_model(tmp_path / "other")
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-8)
+    code, _, err = undercut(
+        "train", tmp_path / "part-*.svm", "-o", tmp_path / "m", "--n-features", "2", *options, *there
+    )
     assert code == 1
     assert "svm:1: feature index must be at most 1" in err
 

@@ -10,6 +10,7 @@ from tests.structured_models import LikelyChain, draw_chains
 from undercut import SequenceLabeler
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import RnaFolder, StructuredEstimator
+from undercut.estimators.cluster.sequences import PartitionedSequences
 from undercut.maps.templates import TemplateFeatures
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("cluster")]
@@ -79,7 +80,7 @@ def test_templates_find_the_features_of_all_partitions(words):
     assert [part.tolist() for part in there.predict(X).compute()] == [part.tolist() for part in here.predict(words[0])]
 
 
-def test_files_of_sentences_are_read_by_workers(words, tmp_path):
+def test_files_of_sentences_are_read_by_workers(words, tmp_path, monkeypatch):
     for k in range(2):
         pairs = list(zip(*words, strict=True))[6 * k : 6 * k + 6]
         texts = ["".join(f"{word} {tag}\n" for word, tag in zip(x, y, strict=True)) for x, y in pairs]
@@ -88,6 +89,10 @@ def test_files_of_sentences_are_read_by_workers(words, tmp_path):
     there, here = (SequenceLabeler("crf", lam=0.05, features=features) for _ in range(2))
     assert_same(there.fit(pattern), here.fit(*words))
     assert there.score(pattern) == pytest.approx(here.score(*words), abs=1e-12)
+    monkeypatch.setattr("undercut.estimators.cluster.partitions.SMALLEST", 1)
+    divided = PartitionedSequences.of_files(str(tmp_path / "part-0.txt"))
+    assert len(divided.parts) > 1
+    assert divided.n_sequences == 6
     with pytest.raises(DataError, match="holds words, which need `features`"):
         SequenceLabeler("crf").fit(pattern)
     (tmp_path / "part-2.svm").write_text("1 qid:1 1:1\n")

@@ -96,17 +96,18 @@ def test_a_linear_fit_after_a_network_starts_anew(model):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_tensors_are_fitted_as_arrays(model):
+def test_tensors_are_fitted_as_arrays(device):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X, y = np.concatenate(TRAIN[0]), [label for part in TRAIN[1] for label in part]
     lengths = [len(part) for part in TRAIN[0]]
     settings = SETTINGS | {"max_steps": 8}
     array = SequenceLabeler(**settings).fit(X, y, lengths=lengths)
-    tensor = SequenceLabeler(**settings, device="cpu").fit(X, y, lengths=lengths)
-    given = SequenceLabeler(**settings).fit(torch.as_tensor(X), y, lengths=lengths)
+    tensor = SequenceLabeler(**settings, device=device).fit(X, y, lengths=lengths)
+    given = SequenceLabeler(**settings).fit(torch.as_tensor(X, device=device), y, lengths=lengths)
     assert tensor.objective_ == pytest.approx(array.objective_, rel=1e-3)
     assert given.objective_ == tensor.objective_
-    assert given.score(torch.as_tensor(X), y, lengths=lengths) == tensor.score(X, y, lengths=lengths)
+    there = torch.as_tensor(X, device=device)
+    assert given.score(there, y, lengths=lengths) == tensor.score(X, y, lengths=lengths)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from undercut.errors import DataError, ParameterError
-from undercut.io import ConllData, as_conll, load_conll
+from undercut.io import ConllData, as_conll, byte_ranges, load_conll
 from undercut.maps import SPELLING, WINDOW, TemplateFeatures
 from undercut.maps.templates import shape
 from undercut.measures.chunks import Chunk, chunk_scores, chunks
@@ -314,3 +314,21 @@ def test_templates_come_back_from_their_arrays():
 def test_sentences_that_are_none_are_refused(X, message):
     with pytest.raises(DataError, match=message):
         as_conll(X)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 7])
+def test_ranges_of_a_file_give_every_sentence_once(tmp_path, n_parts):
+    sentences = [[f"w{s}.{t} N" for t in range(1 + s % 4)] for s in range(20)]
+    path = tmp_path / "words.txt"
+    path.write_text("\n\n".join("\n".join(sentence) for sentence in sentences) + "\n")
+    whole = load_conll(path)
+    parts = [load_conll(path, byte_range=each) for each in byte_ranges(path, n_parts)]
+    assert [word for part in parts if part.columns for word in part.columns[0]] == whole.columns[0]
+    assert [int(n) for part in parts for n in part.lengths] == whole.lengths.tolist()
+
+
+def test_an_error_in_a_range_names_the_line_of_the_file(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("a N\n\nb N\n\nc\nd N\n")
+    with pytest.raises(DataError, match=r"words\.txt:6: every token must have 1 columns"):
+        load_conll(path, byte_range=(5, path.stat().st_size))

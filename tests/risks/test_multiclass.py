@@ -306,3 +306,26 @@ def test_bad_data_get_a_clear_error(y, settings, message):
 def test_costs_outside_their_domain_are_refused(costs, message):
     with pytest.raises(ParameterError, match=message):
         CrammerSinger(costs)
+
+
+def test_a_short_shift_of_the_intercepts_needs_no_scores():
+    rng = np.random.default_rng(0)
+    S, y = 5.0 * rng.standard_normal((50, 4)), np.arange(50) % 4
+    weight = rng.random(50) * (np.arange(50) > 3)
+    phi = class_scores(Softmax(), y, weight / weight.sum(), 4, fit_intercept=True)
+    start, step = phi._at(S, np.zeros(4)), np.array([0.3, -0.2, 0.1, -0.2])
+    moved, exact = phi._shifted(start, step, S), phi._at(S, step)
+    assert moved.value == pytest.approx(exact.value, rel=1e-14)
+    np.testing.assert_allclose(moved.slopes, exact.slopes, atol=1e-16)
+    np.testing.assert_allclose(moved.b, exact.b, atol=1e-16)
+
+
+def test_the_best_intercepts_do_not_depend_on_the_start():
+    rng = np.random.default_rng(1)
+    S, y = 3.0 * rng.standard_normal((200, 3)), rng.integers(0, 3, 200)
+    phi = class_scores(Softmax(), y, np.full(200, 1 / 200), 3, fit_intercept=True)
+    best = phi.settle(S)
+    for b in ([0.01, 0.0, -0.01], [20.0, -5.0, -15.0]):
+        found = phi.settle_from(phi._at(S, np.array(b)), S)
+        np.testing.assert_allclose(found.slopes.sum(axis=0), 0.0, atol=1e-14)
+        np.testing.assert_allclose(found.b, best.b, atol=1e-10)

@@ -105,9 +105,9 @@ def test_a_batch_of_all_sequences_is_the_risk():
 
 
 @every_loss
-def test_a_tensor_gives_the_numbers_of_an_array(loss):
+def test_a_tensor_gives_the_numbers_of_an_array(loss, device):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    array, tensor = risk_of(loss), risk_of(loss, torch.as_tensor(X))
+    array, tensor = risk_of(loss), risk_of(loss, torch.as_tensor(X, device=device))
     w = somewhere(array)
     here, there = array.cut(w), tensor.cut(w)
     assert isinstance(there.a, np.ndarray)
@@ -121,9 +121,9 @@ def test_a_tensor_gives_the_numbers_of_an_array(loss):
     assert centered.value(point) == pytest.approx(here.value, rel=1e-12)
 
 
-def test_a_run_on_tensors_is_that_on_arrays():
+def test_a_run_on_tensors_is_that_on_arrays(device):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    array, tensor = risk_of(), risk_of(X=torch.as_tensor(X))
+    array, tensor = risk_of(), risk_of(X=torch.as_tensor(X, device=device))
     w0, stop = array.random_start(np.random.default_rng(0)), Stop(gap_rel=1e-4, max_evaluations=200)
     solver = NonconvexBundle(line_search="single", precision="single")
     here, there = (minimize(risk, L2(0.01, center=w0), solver, w0=w0, stop=stop) for risk in (array, tensor))

@@ -71,6 +71,22 @@ def test_batches_add_up_to_the_whole(size, tmp_path):
     np.testing.assert_allclose(parts.cut(w).a, whole.cut(w).a, rtol=1e-12)
 
 
+def test_a_device_computes_the_same_numbers(device, tmp_path):
+    """For a function and for a module, from arrays, memory maps and tensors that are there or not."""
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    w, flat = RNG.standard_normal(5), TorchRisk(logistic, (X, Y), n_params=4)
+    for given in (X, np.load(path, mmap_mode="r"), torch.as_tensor(X), torch.as_tensor(X, device=device)):
+        there = TorchRisk(logistic, (given, Y), n_params=4, device=device, batch_size=7)
+        assert there.value(w[:4]) == pytest.approx(flat.value(w[:4]), rel=1e-12)
+        np.testing.assert_allclose(there.cut(w[:4]).a, flat.cut(w[:4]).a, rtol=1e-10)
+        assert there.batch(np.array([3, 1])).value(w[:4]) == pytest.approx(flat.batch(np.array([3, 1])).value(w[:4]))
+    here, there = (TorchRisk(linear(), (X, Y), loss=squares, device=where) for where in (None, device))
+    assert there.value(w) == pytest.approx(here.value(w), rel=1e-12)
+    np.testing.assert_allclose(there.cut(w).a, here.cut(w).a, rtol=1e-10)
+    np.testing.assert_array_equal(there.start(), w)
+
+
 def test_a_stochastic_method_takes_its_batches():
     risk = TorchRisk(logistic, (X, Y), n_params=4, lower_bound=0.0)
     result = minimize(risk, L2(0.1), StochasticGradient(step_size=0.1, batch_size=5), stop=Stop(max_steps=40))

@@ -116,6 +116,7 @@ CASES = {
     "dual_coordinate softmax": lambda: (several(Softmax()), L2_SMALL),
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
+    "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
     "primal_dual": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L1(0.005)),
     "pair_descent": rings,
     "kernel_hedging": rings,

@@ -29,7 +29,9 @@ risks = pytest.mark.parametrize("make", RISKS.values(), ids=RISKS)
 @pytest.mark.parametrize("start", [False, True], ids=["at zero", "elsewhere"])
 def test_its_steps_are_those_of_the_level_bundle(make, start, rng):
     risk, w0 = make(), rng.standard_normal(200) if start else None
-    ours, other = (minimize(risk, L2(1e-3), s, w0=w0, stop=Stop(max_steps=12)) for s in (ScoreBundle(), LevelBundle()))
+    ours, other = (
+        minimize(risk, L2(1e-3), s, w0=w0, stop=Stop(max_steps=12)) for s in (ScoreBundle(), LevelBundle(bound_every=4))
+    )
     np.testing.assert_allclose([row.objective for row in ours.trace], [row.objective for row in other.trace], rtol=1e-6)
     np.testing.assert_allclose(ours.w, other.w, atol=1e-6)
 
@@ -37,7 +39,9 @@ def test_its_steps_are_those_of_the_level_bundle(make, start, rng):
 @risks
 def test_the_bounds_bracket_the_optimum_and_the_objective_is_that_of_w(make):
     risk, reg = make(), L2(1e-4)
-    ours, other = (minimize(risk, reg, solver, stop=Stop(gap_rel=1e-5)) for solver in (ScoreBundle(), LevelBundle()))
+    ours, other = (
+        minimize(risk, reg, solver, stop=Stop(gap_rel=1e-5)) for solver in (ScoreBundle(), LevelBundle(bound_every=4))
+    )
     assert ours.objective == pytest.approx(reg.value(ours.w) + risk.value(ours.w), rel=1e-10)
     assert ours.lower_bound <= other.objective * (1 + 1e-12)
     assert other.lower_bound <= ours.objective * (1 + 1e-12)
@@ -70,3 +74,13 @@ def test_auto_takes_it_for_measures_of_wide_data_alone():
 def test_other_problems_are_refused_with_the_solver_for_them(risk, reg, message):
     with pytest.raises(CapabilityError, match=message):
         minimize(risk, reg, ScoreBundle())
+
+
+def test_a_bound_that_is_proved_in_every_fourth_step_holds_in_all_of_them():
+    risk, stop = RISKS["f1"](), Stop(gap_rel=1e-4)
+    seldom, always = (minimize(risk, L2(1e-4), LevelBundle(bound_every=every), stop=stop) for every in (4, 1))
+    bounds = [row.lower_bound for row in seldom.trace]
+    assert bounds == sorted(bounds)
+    assert len(set(bounds)) < 0.5 * len(bounds)
+    assert max(bounds) <= always.objective
+    assert seldom.objective <= always.objective * (1 + 2e-4)

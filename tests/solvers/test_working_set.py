@@ -31,10 +31,12 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.design import as_design
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
+from undercut.solvers.coordinate.class_problem import ClassColumns, ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, some_columns
 from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
+from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, PointwiseProblem, balanced
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
@@ -129,9 +131,9 @@ def test_models_of_correlated_positive_features_are_minimized_to_the_end():
     assert result.status is Status.CONVERGED
 
 
-def classes(n, d, n_classes, seed=0):
+def classes(n, d, n_classes, seed=0, density=0.4):
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
     y = (X @ rng.standard_normal((d, n_classes)) + rng.standard_normal((n, n_classes))).argmax(axis=1)
     y[:n_classes] = np.arange(n_classes)
     return X, y
@@ -150,12 +152,17 @@ def softmax_by_clarabel(X, y, weight, reg, fit_intercept):
 
 
 @regs
-@pytest.mark.parametrize("shape", [(60, 6), (20, 110)], ids=["gram", "direct"])
+@pytest.mark.parametrize(
+    ("shape", "density", "kind"),
+    [((60, 6), 0.4, SampledColumns), ((60, 20), 0.08, ClassGramColumns), ((40, 120), 0.04, ClassColumns)],
+    ids=["dense", "gram", "direct"],
+)
 @pytest.mark.parametrize(("sparse", "fit_intercept"), [(False, True), (True, False)])
-def test_softmax_agrees_with_a_conic_solver(reg, shape, sparse, fit_intercept):
-    X, y = classes(*shape, 3)
+def test_softmax_agrees_with_a_conic_solver(reg, shape, density, kind, sparse, fit_intercept):
+    X, y = classes(*shape, 3, density=density)
     weight = np.random.default_rng(1).integers(0, 3, y.size) + (np.arange(y.size) < 3)
     risk = MulticlassRisk(sp.csr_array(X) if sparse else X, y, Softmax(), weight, fit_intercept=fit_intercept)
+    assert isinstance(ClassProblem(risk, reg, np.ones(shape[1])).columns(np.arange(shape[1])), kind)
     result = minimize(risk, reg, WorkingSet(), stop=EXACT)
     optimum = softmax_by_clarabel(X, y, weight, reg, fit_intercept)
     assert result.status is Status.CONVERGED

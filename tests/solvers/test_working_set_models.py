@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from undercut import L1, LinearRisk, Poisson, Stop, minimize
@@ -10,6 +11,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.solvers import WorkingSet
 from undercut.solvers.coordinate.columns import Penalty, PointwiseModel
 from undercut.solvers.coordinate.direct_columns import SparseColumns, Trial
+from undercut.solvers.coordinate.gram_columns import descend_gram
 
 
 def test_a_newton_step_on_a_model_lowers_it_and_ends_in_exact_zeros():
@@ -38,3 +40,17 @@ def test_many_parameters_become_zero_in_few_rounds_where_nearly_every_sample_has
     monkeypatch.setattr(Trial, "descend", lambda trial: rounds.append(trial) or descend(trial))
     assert minimize(risk, L1(lam), WorkingSet(), stop=Stop(gap_rel=1e-6, max_steps=50)).status.name == "CONVERGED"
     assert len(rounds) < 450
+
+
+@pytest.mark.parametrize("penalty", [Penalty(1e-4, 0.0), Penalty(1e-5, 1e-5)], ids=["l1", "elastic net"])
+@pytest.mark.parametrize("seed", range(3))
+def test_descent_on_a_gram_matrix_reaches_the_minimum_along_flat_directions(seed, penalty):
+    rng = np.random.default_rng(seed)
+    X = np.zeros((500, 120))  # thirty groups of features that sum to one
+    X[np.arange(500)[:, None], (4 * rng.random((500, 30)) ** 2).astype(int) + 4 * np.arange(30)] = 1.0
+    H = X.T @ (X * rng.random((500, 1)) ** 4) / 500
+    gradient = H @ rng.standard_normal(120) + 5e-5 * X.T @ rng.standard_normal(500)
+    w, left = np.zeros(120), gradient.copy()
+    descend_gram(H, left, w, penalty, 1e-9)
+    assert penalty.violation(w, left).max() <= 1e-9
+    np.testing.assert_allclose(left, gradient + H @ w, atol=1e-11)

@@ -164,6 +164,24 @@ def squared_norms(dense, indptr, columns, values, constant, out):
 
 
 @njit(cache=True, nogil=True)
-def shuffle(order, count, seed):
-    """Permute ``order[:count]``, by a seed."""
-    permute(order, count, np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15))
+def shuffle(order, count, block, seed):
+    """Permute ``order[:count]``, by a seed: blocks of neighbours in random order, which memory delivers faster.
+
+    A block begins anywhere, so that its neighbours are others in every sweep.
+    """
+    bits = np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15)
+    used = np.zeros(order.size, np.bool_)
+    for at in range(count):
+        used[order[at]] = True
+    first = np.int64((bits >> np.uint64(32)) % np.uint64(block))
+    blocks = np.arange((count + first + block - 1) // block)
+    permute(blocks, blocks.size, bits)
+    ascending, at = np.empty(count + 1, order.dtype), 0
+    for i in range(order.size):
+        ascending[at] = i
+        at += used[i]
+    at = 0
+    for b in blocks:
+        for k in range(max(0, b * block - first), min(count, (b + 1) * block - first)):
+            order[at] = ascending[k]
+            at += 1

@@ -123,3 +123,29 @@ def softmax_conjugate(slopes, weight, y, share, values):
             q = scale * slopes[i, k] + (k == y[i])
             if q > 0.0:
                 values[i] += weight[i] * q * math.log(q)
+
+
+@njit(cache=True, nogil=True)
+def softmax_shifted(slopes, weight, y, rises, out):
+    """Slopes of the weighted softmax losses after a shift of the scores by the same b for all samples.
+
+    ``rises[l, k]`` is ``exp(b_k - b_l) - 1``.  Returns the change of the sum of the losses.
+    """
+    change = 0.0
+    for i in range(y.size):
+        own, u, v = y[i], slopes[i], out[i]
+        rise = rises[own]
+        if weight[i] <= 0.0:
+            v[:] = 0.0
+            continue
+        more = 0.0
+        for k in range(u.size):
+            more += u[k] * rise[k] * (k != own)
+        more /= weight[i]
+        change += weight[i] * math.log1p(more)
+        others = 0.0
+        for k in range(u.size):
+            v[k] = u[k] * (1.0 + rise[k]) / (1.0 + more)
+            others += v[k] * (k != own)
+        v[own] = -others
+    return change

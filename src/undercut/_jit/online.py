@@ -22,7 +22,7 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
 AHEAD = 3  # a row is prefetched this many steps before its use
-FETCHED = 256  # values of a row that are prefetched; the processor itself fetches what follows in sequence
+FETCHED = 64  # values of a row that are prefetched; the processor itself fetches what follows in sequence
 
 
 @njit(cache=True, nogil=True)
@@ -127,7 +127,8 @@ def _phase(
 @njit(cache=True, nogil=True)
 def _rescale(v, u, scale, weight_v):
     """Make ``scale`` one and ``weight_v`` zero: w and ``weight_v * v + u`` stay as they are."""
-    u += weight_v * v
+    if weight_v != 0.0:
+        u += weight_v * v
     v *= scale
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -67,11 +68,14 @@ def _columns(rows: list[Any]) -> tuple[list[str], ...]:
     return tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) -> ConllData:
+def load_conll(
+    path: str | os.PathLike[str], *, n_columns: int | None = None, byte_range: tuple[int, int] | None = None
+) -> ConllData:
     """Read a file of UTF-8 text, plain or compressed by gzip, bzip2 or xz.
 
     Every line must have ``n_columns`` columns, by default as many as the first; lines that begin with ``-DOCSTART-``
-    are skipped.  ``DataError`` names the file and the line that breaks a rule.
+    are skipped.  ``DataError`` names the file and the line that breaks a rule.  With a ``byte_range`` some sentences of
+    a plain file are read, possibly none; all ranges of ``byte_ranges`` together give every sentence once.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,19 +88,22 @@ def load_conll(path: str | os.PathLike[str], *, n_columns: int | None = None) ->
     [['B-NP', 'B-VP'], ['O']]
     """
     name = os.fsdecode(path)
+    begin = 0 if byte_range is None else _boundary(name, byte_range[0])
+    end = None if byte_range is None else _boundary(name, byte_range[1])
     rows, lengths = list[list[str]](), [0]
-    for line, text in enumerate(_lines(name), start=1):
+    for line, text in enumerate(_lines(name, begin, end), start=1):
         fields = _fields(text)
         if not fields or fields[0] == DOCUMENT:
             if lengths[-1]:
                 lengths.append(0)
             continue
         if len(fields) != (n_columns or len(fields)):
-            raise DataError(f"{name}:{line}: every token must have {n_columns} columns; got {len(fields)}: {text!r}")
+            where = f"{name}:{line + _lines_before(name, begin)}"
+            raise DataError(f"{where}: every token must have {n_columns} columns; got {len(fields)}: {text!r}")
         n_columns = len(fields)
         rows.append([intern(field) for field in fields])
         lengths[-1] += 1
-    if not rows:
+    if not rows and byte_range is None:
         raise DataError(f"{name}: holds no token")
     return ConllData(_columns(rows), np.array(lengths if lengths[-1] else lengths[:-1], np.int64))
 
@@ -105,12 +112,37 @@ def _fields(text: str) -> list[str]:
     return text.split() if text.isascii() else [field for field in BLANKS.split(text) if field]
 
 
-def _lines(name: str) -> Iterator[str]:
+def _lines(name: str, begin: int, end: int | None) -> Iterator[str]:
+    """The lines of a file from one position to another, of which both begin a line."""
     line = 0
     try:
         with open_decompressed(name) as stream, undamaged(name):
+            left = math.inf if end is None else end - begin
+            if begin:
+                stream.seek(begin)
             for line, raw in enumerate(stream, start=1):
+                if left <= 0:
+                    return
+                left -= len(raw)
                 yield (raw.removeprefix(_BOM) if line == 1 else raw).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
+        byte, line = error.object[error.start], line + _lines_before(name, begin)
         raise DataError(f"{name}:{line}: must be UTF-8 text; got byte {byte:#x}: convert the file") from error
+
+
+def _boundary(name: str, at: int) -> int:
+    """Where the first empty line from ``at`` on ends, so that a sentence may begin; 0 is the beginning of the file."""
+    with open(name, "rb") as file:
+        if at == 0:
+            return 0
+        file.seek(at - 1)
+        file.readline()
+        while line := file.readline():
+            if not line.strip():
+                break
+        return file.tell()
+
+
+def _lines_before(name: str, begin: int) -> int:
+    with open(name, "rb") as file:
+        return file.read(begin).count(b"\n") if begin else 0

@@ -83,8 +83,17 @@ def kind_of(path: FilePath) -> str:
     return ROWS if first.split()[1:2] and first.split()[1].startswith("qid:") else TEXT
 
 
-def load_sequences(path: FilePath, *, folds: Sequence[int] | None = None, labelled: bool = True) -> LabelledSequences:
-    """The sequences of a file; the last column of CoNLL columns that need not be ``labelled`` is a column."""
+def load_sequences(
+    path: FilePath,
+    *,
+    folds: Sequence[int] | None = None,
+    labelled: bool = True,
+    byte_range: tuple[int, int] | None = None,
+) -> LabelledSequences:
+    """The sequences of a file, or of a range of CoNLL columns.
+
+    The last column of CoNLL columns that need not be ``labelled`` is a column.
+    """
     kind = kind_of(path)
     if kind == LETTERS:
         words = load_ocr(path)
@@ -94,7 +103,9 @@ def load_sequences(path: FilePath, *, folds: Sequence[int] | None = None, labell
         return LabelledSequences(words.X, words.y.tolist(), words.lengths, LETTERS)
     if kind == ROWS:
         return _by_query(load_numbered(Source(os.fsdecode(path))))
-    data = load_conll(path)
+    data = load_conll(path, byte_range=byte_range)
+    if not data.columns:
+        return LabelledSequences(data, [], data.lengths, TEXT)
     if labelled and len(data.columns) < 2:
         raise DataError(f"{os.fsdecode(path)} must have a column of tokens and one of labels; it has one column")
     seen = ConllData(data.columns[:-1], data.lengths) if labelled else data

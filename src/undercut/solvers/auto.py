@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from undercut.contracts import (
     Design,
     LineRisk,
     MarginLoss,
     MinorizedRisk,
+    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
@@ -66,6 +69,8 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
+SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate descent costs more than a few planes
+STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here some ten sweeps are enough
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
@@ -225,15 +230,15 @@ TABLE = (
     Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: _sorts(risk),
-        lambda risk: LevelBundle(),
+        lambda risk: LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
-        "several classes, margin loss, large sparse X",
+        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
         lambda risk, reg: (
             isinstance(risk, MulticlassRisk)
             and isinstance(risk.loss, CrammerSinger)
-            and _is_large_and_sparse(risk)
+            and (_has_several_features(risk) or _is_strong(risk, reg))
             and _has_dual(risk, reg)
         ),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
@@ -250,6 +255,18 @@ TABLE = (
         lambda risk, reg: _is_wide(risk) and _has_dual(risk, reg) and not _is_smooth_with_intercept(risk),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes; the bundle is faster for some very small lambda",
+    ),
+    Row(
+        f"kinked loss, strong regularization, large sparse X with more than {SEVERAL_FEATURES} features",
+        lambda risk, reg: (
+            isinstance(risk, LinearRisk)
+            and isinstance(risk.loss, PiecewiseLinearLoss)
+            and _has_several_features(risk)
+            and _is_strong(risk, reg)
+            and _has_dual(risk, reg)
+        ),
+        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "some ten sweeps, most over few samples, take less time than the planes",
     ),
     Row(
         "squared loss, X dense or with few features",
@@ -420,6 +437,19 @@ def _is_large_and_sparse(risk: Risk) -> bool:
         return False
     X = _features(risk)
     return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
+
+
+def _has_several_features(risk: Risk) -> bool:
+    return _is_large_and_sparse(risk) and bool(cast(Design, _features(risk)).shape[1] > SEVERAL_FEATURES)
+
+
+def _is_strong(risk: Risk, reg: Regularizer) -> bool:
+    """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
+    if not _is_large_and_sparse(risk):
+        return False
+    X = cast(SparseDesign, _features(risk))
+    values, n = X.rows().values, X.shape[0]
+    return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
 
 
 def _is_wide(risk: Risk) -> bool:

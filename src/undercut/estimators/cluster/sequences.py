@@ -6,7 +6,6 @@ occur come back to this process, which decides for all partitions, and sequences
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -16,11 +15,18 @@ import numpy as np
 
 from undercut.errors import DataError
 from undercut.estimators.cluster.lazy import checked_bags
-from undercut.estimators.cluster.partitions import filled, is_collection, is_partitioned, running_cluster
+from undercut.estimators.cluster.partitions import (
+    PARTS_PER_WORKER,
+    divided,
+    filled,
+    is_collection,
+    is_partitioned,
+    running_cluster,
+)
 from undercut.estimators.labels import codes_of, distinct_labels
 from undercut.io.conll import as_conll
-from undercut.io.sequence_files import ROWS, TEXT, LabelledSequences, load_sequences
-from undercut.io.several import matching
+from undercut.io.sequence_files import ROWS, TEXT, LabelledSequences, kind_of, load_sequences
+from undercut.io.several import Source, matching
 from undercut.maps.chains import ChainMask, Chains, ChainWeights, SeenPairs
 from undercut.maps.parts import Parts, added
 from undercut.maps.sequences import Sequences, stack_labels, stack_sequences
@@ -73,13 +79,17 @@ class PartitionedSequences:
         n_features: int | None = None,
         labelled: bool = True,
     ) -> PartitionedSequences:
-        """The sequences of files, one partition each: patterns, or a list of names."""
-        paths = [os.path.abspath(path) for path in matching(files)]
-        parts = running_cluster().load(partial(_read, folds=folds, labelled=labelled), paths)
-        kinds = parts.each(_kind)
+        """The sequences of files: patterns, or a list of names.  Plain CoNLL columns are divided, others are not."""
+        cluster, paths = running_cluster(), matching(files)
+        kinds = [kind_of(path) for path in paths]
         for path, kind in zip(paths, kinds, strict=True):
             if kind != kinds[0]:
                 raise DataError(f"all files must be of one kind; {path} is of {kind}, and {paths[0]} of {kinds[0]}")
+        sources = divided(paths, PARTS_PER_WORKER * cluster.n_workers if kinds[0] == TEXT else 1)
+        read = partial(_read, folds=folds, labelled=labelled)
+        parts = filled(cluster.load(read, sources, [str(source) for source in sources]))
+        if kinds[0] == TEXT:
+            check_equal(parts, parts.each(_n_columns), "columns")
         if kinds[0] != ROWS:
             return cls(parts)
         from_zero = any(parts.each(_is_from_zero))
@@ -123,19 +133,22 @@ class PartitionedSequences:
     def chain_risk(self, classes: Array, settings: dict[str, Any], pairs: Literal["all", "seen"]) -> ShardedRisk:
         """The mean loss of the labelings of all sequences."""
         parts = self.parts.made(_coded, classes)
-        widths = parts.each(_n_features)
-        for name, width in zip(parts.names, widths, strict=True):
-            if width != widths[0]:
-                raise DataError(
-                    f"all partitions must have the same features; {name} has {width}, and {parts.names[0]} has "
-                    f"{widths[0]}"
-                )
+        check_equal(parts, parts.each(_n_features), "features")
         has = {name: settings[name] for name in ("start", "end", "bias")}
         make = partial(ChainRisk, **settings, n_labels=classes.size)
         if pairs == "seen":
             found: list[SeenPairs] = parts.each(_seen, classes.size, has)
             make = partial(make, pairs=reduce(SeenPairs.joined, found))
         return ShardedRisk.of(parts, make)
+
+
+def check_equal(parts: Parts, counts: list[int], what: str) -> None:
+    """Refuse partitions that differ in the number of their columns or features."""
+    for name, count in zip(parts.names, counts, strict=True):
+        if count != counts[0]:
+            raise DataError(
+                f"all partitions must have the same {what}; {name} has {count}, and {parts.names[0]} has {counts[0]}"
+            )
 
 
 def unpacked(risk: Any, w: FloatArray) -> Any:
@@ -167,8 +180,13 @@ def _stacked(X: list[Any], y: list[Any], sample_weight: list[Any] | None = None,
     return Share(found, None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64))
 
 
-def _read(path: str, folds: Sequence[int] | None, labelled: bool) -> Share:
-    return Share(load_sequences(path, folds=folds, labelled=labelled))
+def _read(source: Source, folds: Sequence[int] | None, labelled: bool) -> Share | None:
+    found = load_sequences(source.path, folds=folds, labelled=labelled, byte_range=source.byte_range)
+    return Share(found) if found.lengths.size else None
+
+
+def _n_columns(share: Share) -> int:
+    return len(share.sequences.X.columns)
 
 
 def _kind(share: Share) -> str:

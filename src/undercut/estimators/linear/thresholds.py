@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
 
 from undercut.errors import DataError
 from undercut.measures import Matthews, Measure, Ranked, ThresholdMeasure
@@ -13,6 +14,7 @@ from undercut.measures.base import counts, midway
 from undercut.types import Array, FloatArray
 
 FOLDS = 5
+BOOTSTRAPS = 30  # samples whose best thresholds are averaged
 ENOUGH = 50  # samples of each class, from which validation chooses a better threshold than that of the bound
 Split: TypeAlias = tuple[Array, Array]  # rows to train on, and rows held out
 
@@ -50,10 +52,38 @@ def best_threshold(measure: Measure, y: FloatArray, scores: FloatArray) -> float
     falling, is_positive = scores[order], y[order] > 0.0
     if not isinstance(measure, ThresholdMeasure):
         return measure.cutoff(Ranked.of(falling[is_positive], falling[~is_positive]))
-    n_positive, n_negative = counts(y)
-    tp = np.append(0.0, np.cumsum(is_positive))
-    fp = np.arange(y.size + 1.0) - tp
-    losses = np.asarray(measure.loss(tp, fp, n_positive - tp, n_negative - fp), dtype=np.float64)
+    return _best_cut(measure, falling, is_positive.astype(np.float64), (~is_positive).astype(np.float64))
+
+
+def averaged_threshold(measure: Measure, y: FloatArray, scores: FloatArray, random_state: Any = None) -> float:
+    """The mean of the best thresholds of bootstrap samples: the best one of a single sample follows its noise."""
+    if not isinstance(measure, ThresholdMeasure):
+        return best_threshold(measure, y, scores)
+    rng = check_random_state(random_state or 0)
+    order = np.argsort(-scores, kind="stable")
+    falling, is_positive = scores[order], y[order] > 0.0
+    return float(
+        np.mean(
+            [
+                _best_cut(measure, falling, _resampled(rng, is_positive), _resampled(rng, ~is_positive))
+                for _ in range(BOOTSTRAPS)
+            ]
+        )
+    )
+
+
+def _resampled(rng: np.random.RandomState, is_member: Array) -> FloatArray:
+    """How often each sample is drawn, as many in all as there are members."""
+    size = int(is_member.sum())
+    drawn = np.zeros(is_member.size)
+    drawn[is_member] = np.bincount(rng.randint(size, size=size), minlength=size)
+    return drawn
+
+
+def _best_cut(measure: ThresholdMeasure, falling: FloatArray, positives: FloatArray, negatives: FloatArray) -> float:
+    """The best threshold on falling scores, given the weights of positives and of negatives at each."""
+    tp, fp = (np.append(0.0, np.cumsum(weights)) for weights in (positives, negatives))
+    losses = np.asarray(measure.loss(tp, fp, tp[-1] - tp, fp[-1] - fp), dtype=np.float64)
     is_cut = np.append(np.append(True, falling[1:] < falling[:-1]), True)  # tied samples are not told apart
     best = np.flatnonzero(is_cut & (losses <= losses[is_cut].min()))
     thresholds = np.array([midway(falling, int(count)) for count in best])

@@ -193,6 +193,8 @@ class SequenceLabeler(CertifiedEstimator):
 
     def _tasks(self, sequences: Sequences, y: Any, sample_weight: Any, *, flat: bool) -> list[Task]:
         """The only problem of a fit."""
+        if y is None:
+            raise DataError("y must have the labels of the tokens of each sequence; got none")
         self.classes_, codes = encoded(stack_labels(y, sequences.lengths, flat=flat))
         if self.hidden:
             return [Task(neural.network_risk(self, sequences, codes, self._loss(), sample_weight))]

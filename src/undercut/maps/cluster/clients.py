@@ -13,8 +13,7 @@ from undercut.errors import CapabilityError, ClusterError, require
 from undercut.maps.parts import numbered
 
 try:
-    import dask
-    from distributed import Client, LocalCluster, get_client, wait as wait_for
+    from distributed import Client, LocalCluster, Nanny, get_client, wait as wait_for
 
     from undercut.maps.cluster.parts import ClusterParts
     from undercut.maps.cluster.sources import Computed, Loaded, Sent, side_by_side
@@ -23,7 +22,6 @@ except ImportError as error:
 
 POLL = 5.0  # seconds between looks at the workers while an answer is awaited
 PATIENCE = 60.0  # seconds to wait for the first worker, such as one that is being restarted
-SPAWN = "distributed.nanny.pre-spawn-environ"  # of Dask's configuration
 OWN_GROUP = ["import os; os.setpgrp()"]  # Ctrl-C in a terminal reaches the client alone, which ends the workers
 
 
@@ -38,6 +36,17 @@ class Traffic:
     @property
     def total(self) -> int:
         return self.sent + self.received
+
+
+class Keeping(Nanny):  # type: ignore[misc]  # Dask has no types
+    """A worker process that keeps freed memory.
+
+    Dask's own gives all of it back to the system at once, and every evaluation asks for it again.
+    """
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.pre_spawn_env.pop("MALLOC_TRIM_THRESHOLD_", None)
 
 
 class Cluster:
@@ -62,16 +71,16 @@ class Cluster:
         if isinstance(where, int):
             self._n_processes = where
             require(where >= 1, "the number of worker processes must be at least 1", where)
-            with dask.config.set({SPAWN: _environment()}):
-                self._local = LocalCluster(
-                    n_workers=where,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address=dashboard_address,
-                    security=security,
-                    preload=OWN_GROUP,
-                    silence_logs=logging.CRITICAL,  # faults are survived, or raised with partition and worker
-                )
+            self._local = LocalCluster(
+                n_workers=where,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=dashboard_address,
+                security=security,
+                preload=OWN_GROUP,
+                worker_class=Keeping,
+                silence_logs=logging.CRITICAL,  # faults are survived, or raised with partition and worker
+            )
             where = Client(self._local, security=security)
         self.client = where if isinstance(where, Client) else _connected(where, security)
         self.address: str = self.client.scheduler.address
@@ -199,14 +208,6 @@ class Watch:
         self._idle = 0 if any(self.cluster.client.processing().values()) else self._idle + 1
         if self._idle > 1:
             raise CancelledError
-
-
-def _environment() -> dict[str, Any]:
-    """What new worker processes find in their environment.
-
-    Dask's own makes them give all memory back to the system at once; every evaluation would ask for it again.
-    """
-    return {name: value for name, value in dask.config.get(SPAWN).items() if name != "MALLOC_TRIM_THRESHOLD_"}
 
 
 def _connected(address: str, security: Any) -> Client:

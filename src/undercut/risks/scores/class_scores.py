@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut._jit.multiclass import softmax_ahead
+from undercut._jit.multiclass import softmax_ahead, softmax_shifted
 from undercut._jit.transport import transport
 from undercut.contracts import Evaluation, MulticlassLoss, ScoreFunction
 from undercut.errors import CapabilityError, DataError, NonfiniteError
@@ -27,6 +27,8 @@ from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
 MAX_STEPS = 100
+SHORT = 1.0  # shift of the intercepts up to which probabilities are multiplied instead of computed from scores
+LONGEST = 600.0  # shift whose exponential is finite, as are its products with probabilities
 TINY = 1e-300  # least probability: its logarithm is finite
 PATHS_PER_SAMPLE = 100  # an upper limit that only rounding errors can reach
 
@@ -148,6 +150,10 @@ class SoftmaxScores(ClassScores):
         none = np.zeros(self.n_classes)
         return self._ahead(self.rows(scores), self.rows(rise), none, none)
 
+    def settle_from(self, at: Settled, S: FloatArray) -> Settled:
+        """``settle(S)``, starting from the mean loss at any intercepts."""
+        return at
+
     def nearest(self, slopes: FloatArray) -> FloatArray | None:
         """Slopes of distributions near these; those of each class sum to zero with free intercepts."""
         P = np.maximum(self._probabilities(slopes), 0.0)
@@ -214,32 +220,48 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
     def _balanced(self, slopes: FloatArray) -> FloatArray | None:
         """The nearest slopes that sum to zero for each class."""
         P = np.maximum(self._probabilities(slopes), TINY)
-        at = self._descend(np.log(P), np.zeros(self.n_classes))
+        P[np.arange(self.y.size), self.y] -= 1.0
+        P *= self.weight[:, None]
+        at = self._descend(Settled(1.0, P, np.zeros(self.n_classes)), None)
         return at.slopes if _is_balanced(at) else None
 
     @override
     def _settle(self, S: FloatArray) -> Settled:
-        at = self._descend(S, self._hint)
+        return self.settle_from(self._at(S, self._hint), S)
+
+    @override
+    def settle_from(self, at: Settled, S: FloatArray) -> Settled:
+        at = self._descend(at, S)
         if not _is_balanced(at):  # a bad start: try the prices of the transportation problem
-            other = self._descend(S, self._transport(S, np.zeros(self.n_classes))[0])
+            other = self._descend(self._at(S, self._transport(S, np.zeros(self.n_classes))[0]), S)
             at = other if _improves(other, at) else at
         self._hint = at.b
         return at
 
-    def _descend(self, S: FloatArray, b: FloatArray) -> Settled:
-        at = self._at(S, b)
+    def _descend(self, at: Settled, S: FloatArray | None) -> Settled:
+        """The best intercepts from those of ``at``; S are the scores there without intercepts, if they are known."""
         for _ in range(MAX_STEPS):
             if _is_balanced(at):
                 break
-            total = at.slopes.sum(axis=0)  # probability mass of each class in excess of its weight
+            total = _totals(at.slopes)  # probability mass of each class in excess of its weight
             newton = pseudo_inverse(self.curvature(at).C) @ total
             fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
-            trials = (self._at(S, _centered(at.b - step)) for step in (newton, 0.1 * newton, fitting))
+            trials = (self._shifted(at, -step, S) for step in (newton, 0.1 * newton, fitting))
             better = next((trial for trial in trials if _improves(trial, at)), None)
             if better is None:  # at the limit of rounding
                 break
             at = better
         return at
+
+    def _shifted(self, at: Settled, step: FloatArray, S: FloatArray | None) -> Settled:
+        """The mean loss at other intercepts; a short step needs no exponentials of scores."""
+        b = _centered(at.b + step)
+        if S is not None and float(np.ptp(step)) > SHORT:
+            return self._at(S, b)
+        rises = np.expm1(np.clip(step[None, :] - step[:, None], -LONGEST, LONGEST))
+        slopes = np.empty_like(at.slopes)
+        change = softmax_shifted(at.slopes, self.weight, self.y, rises, slopes)
+        return Settled(at.value + change, slopes, b)
 
     @override
     def minimizer(
@@ -316,16 +338,21 @@ def _centered(b: FloatArray) -> FloatArray:
     return np.asarray(b - b.mean())
 
 
+def _totals(slopes: FloatArray) -> FloatArray:
+    """The sum of the slopes of every class, by BLAS."""
+    return np.asarray(np.ones(slopes.shape[0]) @ slopes)
+
+
 def _is_balanced(at: Settled) -> bool:
     """Whether the slopes of every class sum to zero."""
-    return bool(np.abs(at.slopes.sum(axis=0)).max() <= BALANCED * np.abs(at.slopes).sum())
+    return bool(np.abs(_totals(at.slopes)).max() <= BALANCED * np.abs(at.slopes).sum())
 
 
 def _improves(trial: Settled, at: Settled) -> bool:
     """Whether the loss is smaller, or, within rounding, the slopes are better balanced."""
     if abs(trial.value - at.value) > 1e-13 * at.value:
         return trial.value < at.value
-    return bool(np.abs(trial.slopes.sum(axis=0)).max() < 0.9 * np.abs(at.slopes.sum(axis=0)).max())
+    return bool(np.abs(_totals(trial.slopes)).max() < 0.9 * np.abs(_totals(at.slopes)).max())
 
 
 def pseudo_inverse(C: FloatArray) -> FloatArray:

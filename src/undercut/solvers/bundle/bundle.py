@@ -17,7 +17,7 @@ from typing_extensions import override
 from undercut.contracts import Cut, QuadraticRegularizer
 from undercut.errors import NonfiniteError
 from undercut.solvers.bounds import ROUNDING, cut_size
-from undercut.solvers.bundle.master import Master
+from undercut.solvers.bundle.master import Master, Weights
 from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows
 from undercut.solvers.bundle.planes import Planes
 from undercut.types import Array, FloatArray
@@ -51,6 +51,7 @@ class PlaneModel(ABC):
     """Planes, a regularizer, and the minimum of the model that both make."""
 
     planes: Planes
+    near: Weights  # of the proximal problem
 
     @abstractmethod
     def minimize(self, tol: float) -> Model:
@@ -66,6 +67,10 @@ class PlaneModel(ABC):
     def drop_idle(self, max_idle: int) -> None:
         """Forget the planes that have gone without weight for more than ``max_idle`` steps."""
         self.planes.drop_idle(max_idle)
+
+    def grow_older(self) -> None:
+        """Count a step without a master problem for the planes that have no weight in the proximal one."""
+        self.planes.age(self.near.alpha[: self.planes.top], 1)
 
     def make_room(self, max_planes: int) -> None:
         """Forget planes until one more fits, the longest without weight first; the bound stays."""
@@ -88,7 +93,7 @@ class Bundle(PlaneModel):
     ) -> None:
         self.reg = reg
         self.master = Master(FIRST_CAPACITY)
-        self.near = Master(FIRST_CAPACITY)  # the weights of the proximal problem
+        self.near: Master = Master(FIRST_CAPACITY)
         self.H = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))  # <a_i, M^-1 a_j>
         self._linear = np.zeros(FIRST_CAPACITY)  # b_i + <a_i, center>
         self._known: tuple[_Slopes, ...] = ()  # <a_i, w> at the center of the last proximal step and at its minimizer

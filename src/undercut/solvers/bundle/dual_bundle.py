@@ -55,7 +55,7 @@ class DualBundle(PlaneModel):
     def __init__(self, reg: Regularizer, n_params: int, lower_bound: float = -math.inf) -> None:
         self.reg = reg
         self.master = Weights(FIRST_CAPACITY)
-        self.near = Weights(FIRST_CAPACITY)  # the weights of the proximal problem
+        self.near = Weights(FIRST_CAPACITY)
         self._n_new = 0  # planes since the last master problem
         self.planes = Planes(PlaneRows(n_params), (self.master, self.near), self._count)
         self._anchor: FloatArray | None = None  # the last proximal point of the model

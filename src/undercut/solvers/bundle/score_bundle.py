@@ -21,7 +21,9 @@ from undercut.contracts import Cut, QuadraticRegularizer, Regularizer, Risk, Sol
 from undercut.errors import CapabilityError
 from undercut.regularizers import L2
 from undercut.risks import ScoreRisk
+from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.level_bundle import LevelBundle, LevelState
+from undercut.solvers.bundle.plane_rows import PlaneRows
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -110,6 +112,20 @@ class PairNorm(QuadraticRegularizer):
         return self.lam / other.lam if isinstance(other, PairNorm) else np.nan
 
 
+class PairRows(PlaneRows):
+    """Planes as pairs; both halves of an inner product are equal, so one is enough."""
+
+    @override
+    def products(self, w: FloatArray, top: int) -> FloatArray:
+        half = w.size // 2
+        products: FloatArray = self.A[:top, half:] @ (2.0 * w[half:])
+        return products
+
+    @override
+    def dual_products(self, reg: QuadraticRegularizer, a: FloatArray, top: int) -> FloatArray:
+        return self.products(reg.conjugate_argmax(a), top)
+
+
 def _exchanged(pair: FloatArray) -> FloatArray:
     return np.roll(pair, pair.shape[-1] // 2, axis=-1)
 
@@ -129,12 +145,13 @@ class ScoreBundle(Solver[ScoreState, ScoreRisk, L2]):
 
     >>> from undercut import MultivariateRisk, minimize
     >>> X, y = np.random.default_rng(0).standard_normal((30, 500)), np.repeat([1.0, -1.0], 15)
-    >>> pairs, plain = (minimize(MultivariateRisk(X, y, "f1"), L2(1e-3), s) for s in (ScoreBundle(), LevelBundle()))
+    >>> solvers = ScoreBundle(), LevelBundle(bound_every=4)
+    >>> pairs, plain = (minimize(MultivariateRisk(X, y, "f1"), L2(1e-3), solver) for solver in solvers)
     >>> pairs.n_steps == plain.n_steps, bool(np.allclose(pairs.w, plain.w))
     (True, True)
     """
 
-    level: LevelBundle = field(default_factory=LevelBundle)  # its settings
+    level: LevelBundle = field(default_factory=lambda: LevelBundle(bound_every=4))  # its settings
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
@@ -148,8 +165,9 @@ class ScoreBundle(Solver[ScoreState, ScoreRisk, L2]):
 
     @override
     def init(self, risk: ScoreRisk, reg: L2, w0: FloatArray) -> ScoreState:
-        pairs = PairRisk(risk, w0)
-        inner = self.level.init(pairs, PairNorm(reg.lam), pairs.first())
+        pairs, norm = PairRisk(risk, w0), PairNorm(reg.lam)
+        bundle = Bundle(norm, pairs.n_params, risk.lower_bound, PairRows(pairs.n_params))
+        inner = replace(self.level.init(pairs, norm, pairs.first()), bundle=bundle)
         return ScoreState(inner, w0, w0, inner.progress)
 
     @override

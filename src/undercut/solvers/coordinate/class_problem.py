@@ -18,43 +18,18 @@ from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
-from undercut.risks.scores.class_scores import SoftmaxScores
+from undercut.risks.scores.class_scores import Settled, SoftmaxScores
+from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, class_sums
 from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
 FEW = 300  # parameters: up to here a working set has a Gram matrix
 MANY = 1000  # parameters: up to here it has one if its columns have more entries
-DENSE = 0.3  # share of entries that are not zero from which on it is computed by BLAS
-SMOOTHNESS = 0.5  # the largest second derivative of the softmax loss
-
-
-class ClassModel:
-    """``D z = weight (p z - p <p, z>) + ridge z`` for every sample."""
-
-    def __init__(self, slopes: FloatArray, P: FloatArray, weight: FloatArray, damping: float, free: bool) -> None:
-        self.slopes, self.P, self.weight, self.free, self.damping = slopes, P, weight, free, damping
-        self.ridge = damping * SMOOTHNESS * weight
-
-    def through(self, z: FloatArray) -> FloatArray:
-        out = np.empty_like(z)
-        kernels.through(self.P, self.weight, self.ridge, z, out)
-        return out
-
-    def sums(self, g: FloatArray) -> FloatArray:
-        return g.sum(axis=0) if self.free else np.zeros(0)
-
-    def units(self) -> list[FloatArray]:
-        return [np.tile(row, (self.weight.size, 1)) for row in np.eye(self.P.shape[1])] if self.free else []
-
-    @property
-    def intercept_bend(self) -> FloatArray:
-        if not self.free:
-            return np.zeros((0, 0))
-        weighted = self.weight[:, None] * self.P
-        return np.asarray(np.diag(weighted.sum(axis=0) + self.ridge.sum()) - self.P.T @ weighted)
+DENSE = 0.1  # share of entries that are not zero from which on models are made of dense rows
 
 
 class ClassColumns(CompressedColumns):
@@ -113,8 +88,7 @@ class ClassGramColumns(GramColumns):
     def __init__(self, part: SparseDesign | DenseDesign, ids: Array, n_classes: int) -> None:
         self.ids, self._n_classes = ids, n_classes
         self._flat: FloatArray | None = None
-        is_full = _n_entries(part) > DENSE * part.shape[0] * ids.size
-        self._design = DenseDesign(part.X.toarray()) if is_full and isinstance(part, SparseDesign) else part
+        self._design = part
 
     @override
     def gram(self, model: Model) -> FloatArray:
@@ -173,6 +147,8 @@ class ClassProblem(SparseProblem):
     def columns(self, ids: Array) -> Columns:
         n_classes = self.risk.n_classes
         part = _part(self.design, ids)
+        if _n_entries(part) >= DENSE * part.shape[0] * ids.size:
+            return SampledColumns(part, ids, n_classes, self.norms[ids])
         n_params, n_entries = ids.size * n_classes, _n_entries(part) * n_classes
         if n_params <= FEW or (n_params <= MANY and n_params**2 <= n_entries):
             return ClassGramColumns(part, ids, n_classes)
@@ -181,6 +157,13 @@ class ClassProblem(SparseProblem):
     @override
     def evaluate(self, scores: FloatArray) -> Point:
         value, slopes, b = self._phi.settle(scores)
+        return Point(value, slopes, self._gradient(slopes), scores, b)
+
+    @override
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        scores = at.scores - intercept
+        start = Settled(at.loss, at.slopes, np.zeros(self.risk.n_classes) + intercept)
+        value, slopes, b = self._phi.settle_from(start, scores)
         return Point(value, slopes, self._gradient(slopes), scores, b)
 
     def _gradient(self, slopes: FloatArray) -> FloatArray:
@@ -215,8 +198,9 @@ class ClassProblem(SparseProblem):
     def model(self, at: Iterate) -> tuple[Model, float]:
         P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
         P[np.arange(self.risk.y.size), self.risk.y] += 1.0
-        model = ClassModel(at.slopes, P, self.weight, min(at.damping, 1.0), self.risk.fit_intercept)
-        return model, at.damping
+        totals = class_sums(at.slopes) if self.risk.fit_intercept else np.zeros(0)
+        damping = min(at.damping, 1.0)
+        return ClassModel(at.slopes, P, self.weight, damping, totals), damping
 
     @override
     def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:

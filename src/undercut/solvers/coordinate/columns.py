@@ -7,6 +7,7 @@ The model of the risk around the current scores, with slopes u and second deriva
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -40,17 +41,21 @@ class Penalty(NamedTuple):
         A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
         the mean counts in proportion: those on their way to zero would hide all others.
         """
-        size = np.abs(w)
-        mean = float(size.sum()) / max(1, int(np.count_nonzero(w)))
-        moving = np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w) * np.minimum(1.0, size / max(mean, 1e-300))
+        used = w != 0.0
         resting = np.maximum(np.abs(gradient) - self.l1, 0.0)
-        return np.where(w != 0.0, np.maximum(moving, resting - self.l2 * size), resting)
+        own, size = w[used], np.abs(w[used])
+        mean = float(size.sum()) / max(1, size.size)
+        moving = np.abs(gradient[used] + self.l1 * np.sign(own) + self.l2 * own)
+        moving *= np.minimum(1.0, size / max(mean, 1e-300))
+        resting[used] = np.maximum(moving, resting[used] - self.l2 * size)
+        return resting
 
 
 class Model(Protocol):
     """A quadratic model of the risk in the changes z of the scores: slopes u, and a matrix D."""
 
     slopes: FloatArray  # weights included
+    totals: FloatArray  # their sum over the samples for every intercept; empty without one
 
     def through(self, z: FloatArray) -> FloatArray:
         """``D z``."""
@@ -71,6 +76,7 @@ class PointwiseModel:
 
     def __init__(self, slopes: FloatArray, bend: FloatArray, free: bool) -> None:
         self.slopes, self.bend, self.free = slopes, bend, free
+        self.totals = self.sums(slopes)
 
     def through(self, z: FloatArray) -> FloatArray:
         return self.bend * z
@@ -109,6 +115,7 @@ class Columns(Protocol):
     ) -> Move:
         """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time.
 
+        Rounds on a Gram matrix cost so little that their number is not limited by ``n_rounds``.
         ``gradient`` is ``X' u`` with the slopes u of the model.
         """
 
@@ -131,3 +138,18 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
     for X, part in weighted_blocks(design.X, weight):
         kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
     return np.sqrt(squares)
+
+
+def first_zeros(w: FloatArray, step: FloatArray) -> FloatArray:
+    """The shares of a step after which parameters are zero, infinite for those that do not approach it."""
+    approaches = w * step < 0.0
+    return np.where(approaches, -w / np.where(approaches, step, 1.0), np.inf)
+
+
+def halves(least: float) -> Iterator[float]:
+    """1, 1/2, 1/4, ... down to ``least``, which is at most 1."""
+    share = 1.0
+    while share > least:
+        yield share
+        share *= 0.5
+    yield least

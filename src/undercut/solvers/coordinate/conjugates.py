@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
 
 from undercut import losses
 from undercut.contracts import Loss, SmoothLoss
@@ -98,14 +97,16 @@ class SmoothConjugate(NamedTuple):
 
 
 def _exponential(y: FloatArray, v: FloatArray) -> FloatArray:
-    share = -y * v
-    inside = share >= 0.0
-    share = np.where(inside, share, 0.0)
-    return np.where(inside, xlogy(share, share) - share, np.inf)
+    return _of_counts(-y * v)
 
 
 def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
-    return _exponential(-np.ones_like(y), y + v)
+    return _of_counts(y + v)
+
+
+def _of_counts(p: FloatArray) -> FloatArray:
+    """``p log p - p``, infinite where p is negative."""
+    return np.where(p >= 0.0, _entropy(p) - p, np.inf)
 
 
 def _squared(y: FloatArray, v: FloatArray) -> FloatArray:

@@ -21,6 +21,7 @@ from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
 FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
+BLOCK = 4  # neighbouring samples that are visited together: their rows are adjacent in memory
 LOWER = 0.3  # the tolerance is multiplied by this when it is met
 
 
@@ -118,7 +119,7 @@ class Descent(ABC, Generic[D]):
     def _advance(self, budget: int) -> None:
         """One sweep, or as much of it as ``budget`` allows."""
         if self.position == 0:
-            shuffle(self.order, self.active, self.sweeps)
+            shuffle(self.order, self.active, BLOCK, self.sweeps)
         self.work += 1 + self._sweep(budget)  # a sweep over no sample counts too
         if self.position >= self.active:
             self._end_sweep()

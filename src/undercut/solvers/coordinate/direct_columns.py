@@ -7,7 +7,6 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -18,7 +17,17 @@ from undercut._jit import working_set as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
+from undercut.solvers.coordinate.columns import (
+    SLICE,
+    Columns,
+    Model,
+    Move,
+    Penalty,
+    PointwiseModel,
+    first_zeros,
+    halves,
+    inverted,
+)
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
@@ -189,7 +198,7 @@ class Trial:
         self.columns, self.model, self.penalty = columns, model, penalty
         self.start, self.w = w, w.copy()
         self.z = np.zeros_like(model.slopes)
-        self.totals = model.sums(model.slopes)
+        self.totals = model.totals
         self.b = np.zeros(self.totals.size)
         self._intercept_bend = model.intercept_bend
         self._inverse = inverted(self._intercept_bend)
@@ -198,16 +207,16 @@ class Trial:
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
     def descend(self) -> float:
-        """A few epochs, the first of which visits every parameter; the violation that this one has met."""
+        """A few epochs, the first of which visits every parameter; the violation that the last one has met."""
         active = np.arange(self.w.size)
-        violations = []
+        violation = 0.0
         self._past.clear()
         for _ in range(EPOCHS):
-            violations.append(self.columns.epoch(self, active))
+            violation = self.columns.epoch(self, active)
             self._move_intercept()
             self._past.append((np.append(self.w, self.b), self.z.copy()))
             active = np.flatnonzero(self.w)
-        return violations[0]
+        return violation
 
     def violation(self) -> float:
         """The largest at the current point."""
@@ -242,9 +251,9 @@ class Trial:
         """
         active = np.flatnonzero(self.w)
         step, change = self._newton_step(active)
-        zeros = _zeros(self.w[active], step[: active.size])
+        zeros = first_zeros(self.w[active], step[: active.size])
         best, found = self._energy(self.w, self.b, self.z), None
-        for share in _halves(float(zeros.min(initial=1.0))):
+        for share in halves(float(zeros.min(initial=1.0))):
             trial = self._stepped(share * step, share * change, active, zeros <= share)
             energy = self._energy(*trial)
             if found is not None and energy >= best:
@@ -319,18 +328,3 @@ class Trial:
     def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
         linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
         return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)
-
-
-def _zeros(w: FloatArray, step: FloatArray) -> FloatArray:
-    """The shares of a step after which parameters are zero, infinite for those that do not approach it."""
-    approaches = w * step < 0.0
-    return np.where(approaches, -w / np.where(approaches, step, 1.0), np.inf)
-
-
-def _halves(least: float) -> Iterator[float]:
-    """1, 1/2, 1/4, ... down to ``least``, which is at most 1."""
-    share = 1.0
-    while share > least:
-        yield share
-        share *= 0.5
-    yield least

@@ -12,16 +12,27 @@ from typing_extensions import override
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
-from undercut.solvers.coordinate.columns import SLICE, Columns, Model, Move, Penalty, PointwiseModel, inverted
+from undercut.solvers.coordinate.columns import (
+    SLICE,
+    Columns,
+    Model,
+    Move,
+    Penalty,
+    PointwiseModel,
+    first_zeros,
+    halves,
+    inverted,
+)
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EPOCHS = 3  # of coordinate descent before a Newton step
+EPOCHS = 20  # of coordinate descent before a Newton step, which takes longer
 CHEAP = 1e-8  # share of the violations asked for that may be left: rounds cost less than the matrix
-ROUNDS = 30  # of descent, at least
+ROUNDS = 100  # of descent, at most
+ROUNDED = 1e-12  # share of l1: smaller violations are rounding errors
 NEAR = 0.9  # share of l1: a parameter with a smaller gradient stays zero in the model
 PART = 0.5  # of the columns: the model is restricted to those likely to be used where they are fewer
-JITTER = 1e-12  # added to the diagonal of a matrix before its factorization, relative to its mean
+JITTERS = (1e-12, 1e-6)  # added to the diagonal of a matrix before its factorization, relative to its mean
 
 
 class GramColumns(Columns):
@@ -37,14 +48,14 @@ class GramColumns(Columns):
     def minimize(
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
     ) -> Move:
-        H, gradient, totals = self.gram(model), gradient.copy(), model.sums(model.slopes)
+        H, gradient, totals = self.gram(model), gradient.copy(), model.totals
         inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
         if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
             mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
             H = H - mixed.T @ inverse @ mixed
             gradient = gradient - mixed.T @ (inverse @ totals)
         now = w.copy()
-        _descend_gram(H, gradient, now, penalty, CHEAP * tol, max(n_rounds, ROUNDS))
+        descend_gram(H, gradient, now, penalty, CHEAP * tol)
         change = now - w
         scores = self.scores(change)
         return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
@@ -150,12 +161,14 @@ class DenseColumns(PointwiseGram):
         return sum_of_grams(self.X, bend)
 
 
-def _descend_gram(
-    H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float, n_rounds: int
-) -> None:
-    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero; w is overwritten."""
+def descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty, tol: float) -> None:
+    """Epochs of coordinate descent in turn with Newton steps on the parameters that are not zero.
+
+    ``w`` and the gradient there are overwritten.
+    """
+    tol = max(tol, ROUNDED * penalty.l1)
     fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
-    for _ in range(min(fit, n_rounds)):
+    for _ in range(min(fit, ROUNDS)):
         kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol)
         if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
             break
@@ -163,24 +176,39 @@ def _descend_gram(
 
 
 def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:
-    """A Newton step; where signs would change it ends in zeros, or at the first; w and gradient are overwritten."""
+    """A Newton step; parameters that would change their signs become zero; w and gradient are overwritten.
+
+    The step is halved until the model is smaller than before, and then as long as that reduces it further.
+    """
     support = np.flatnonzero(w)
     if not support.size:
         return
-    at = w[support]
-    matrix = H[np.ix_(support, support)]
+    at, matrix = w[support], H[np.ix_(support, support)]
     slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
-    damped = matrix.copy()
-    damped.flat[:: at.size + 1] += penalty.l2 + JITTER * float(np.trace(matrix)) / at.size
-    _, step, failed = dposv(damped, -slopes)
-    if failed:
+    step = _solved(matrix, penalty.l2, -slopes)
+    if not step.size:
         return
-    crossing = at * (at + step) < 0.0
-    change = np.where(crossing, -at, step)
-    predicted = float(gradient[support] @ change) + 0.5 * float(change @ matrix @ change)
-    if predicted + penalty.value(at + change) >= penalty.value(at):
-        room = np.where(crossing, -at / np.where(crossing, step, 1.0), np.inf)
-        t = min(1.0, float(room.min()))
-        change = np.where(room <= t, -at, t * step)
-    w[support] = np.where(change == -at, 0.0, at + change)
-    gradient += change @ H[support]
+    zeros = first_zeros(at, step)
+    best, found = penalty.value(at), np.zeros_like(at)
+    for share in halves(float(zeros.min(initial=1.0))):
+        change = np.where(zeros <= share, -at, share * step)
+        energy = (
+            float(gradient[support] @ change) + 0.5 * float(change @ (matrix @ change)) + penalty.value(at + change)
+        )
+        if energy < best:
+            best, found = energy, change
+        elif found.any():
+            break
+    w[support] = np.where(found == -at, 0.0, at + found)
+    gradient += found @ H[support]
+
+
+def _solved(matrix: FloatArray, l2: float, right: FloatArray) -> FloatArray:
+    """The solution of ``(matrix + l2 I) x = right``, with a larger diagonal if it is singular; empty if that fails."""
+    for jitter in JITTERS:
+        damped = matrix.copy()
+        damped.flat[:: right.size + 1] += l2 + jitter * float(np.trace(matrix)) / right.size
+        _, step, failed = dposv(damped, right)
+        if not failed:
+            return np.asarray(step)
+    return np.empty(0)

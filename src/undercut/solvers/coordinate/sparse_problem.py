@@ -34,6 +34,8 @@ FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 LEAST_DAMPING = 1e-6  # where a loss is linear
 FIRST_DAMPING = 1.0  # after a step that failed: an upper model
+CLOSE = 0.01  # relative gap from which on slopes are not shortened where squares let them exceed l1
+BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
@@ -160,18 +162,20 @@ class SparseProblem(ABC):
         steep = np.abs(gradient if alive.all() else gradient[alive])
         norms = self.norms if alive.all() else self.norms[alive]
         steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
-        shares = {min(1.0, l1 / steepest) if steepest > 0.0 else 1.0}
-        if l2 > 0.0:
-            shares |= {1.0, math.sqrt(min(shares))}
+        inside = min(1.0, l1 / steepest) if steepest > 0.0 else 1.0
+        high = steep[steep > l1]
 
         def value(share: float) -> float:
             terms, square = self.conjugate(slopes, share), 0.0
             if l2 > 0.0:
-                over = np.maximum(share * steep - l1, 0.0)
-                square = 0.5 * float(np.vdot(over, over)) / l2
+                over = np.maximum(share * high - l1, 0.0)
+                square = 0.5 * float(over @ over) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        best, share = max((value(share), share) for share in shares)
+        first, *others = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
+        best, share = value(first), first
+        if objective - best > CLOSE * abs(objective):
+            best, share = max([(best, share), *((value(other), other) for other in others)])
         return Bound(best, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
@@ -280,9 +284,19 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
-        if self.risk.fit_intercept:
-            return super().settled(at, intercept)
-        return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
+        if not self.risk.fit_intercept:
+            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
+        b, last = float(intercept), math.inf
+        while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
+            bend = float(self._bends(at.scores).sum())
+            if not (total < 0.5 * last and bend > 0.0):
+                return super().settled(at, b)
+            shift = -float(at.slopes.sum()) / bend
+            scores = at.scores + shift
+            value, slopes = self.mean(scores)
+            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes), b + shift, total
+        slopes = balanced(at.slopes)
+        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
@@ -295,12 +309,16 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
-        loss, weight = self.risk.loss, self.weight
-        assert isinstance(loss, SmoothLoss)
-        bend = weight * np.where(weight > 0.0, loss.curvature(self.risk.y, at.scores), 0.0)
+        bend = self._bends(at.scores)
         flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
+
+    def _bends(self, scores: FloatArray) -> FloatArray:
+        """Weighted second derivatives."""
+        loss, weight = self.risk.loss, self.weight
+        assert isinstance(loss, SmoothLoss)
+        return weight * np.where(weight > 0.0, loss.curvature(self.risk.y, scores), 0.0)
 
     def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
         """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""

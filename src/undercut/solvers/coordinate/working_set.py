@@ -33,6 +33,7 @@ from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -151,7 +152,10 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def restored(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
         if state.columns is None:
             return state
-        return replace(state, columns=_problem(risk, reg, state.norms).columns(state.columns.ids))
+        columns = _problem(risk, reg, state.norms).columns(state.columns.ids)
+        if isinstance(columns, SampledColumns) and isinstance(state.columns, SampledColumns):
+            columns.resume(state.columns)
+        return replace(state, columns=columns)
 
     def _working_set(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Array:
         """The features that are used, and those with the largest slopes."""
@@ -175,6 +179,8 @@ def _outside(violation: FloatArray, ids: Array) -> float:
 
 def _is_costly(columns: Columns, state: WorkingSetState) -> bool:
     """Whether a Newton step, which succeeds, costs so much more than a bound that each is worth one."""
+    if isinstance(columns, SampledColumns):
+        return True
     is_whole = columns.ids.size >= int(np.count_nonzero(state.alive))
     return is_whole and state.damping == 0.0 and isinstance(columns, GramColumns)
 

@@ -55,6 +55,12 @@ class Game:
             return self.last
         return np.asarray((self.numbers[kernel.WEIGHT_V] * self.v + self.u) / count)
 
+    def copy(self, *, averaging: bool) -> Game:
+        """The same position in arrays of its own; without averaging the sum of the iterates never changes."""
+        return Game(
+            self.v.copy(), self.u.copy() if averaging else self.u, self.numbers.copy(), deepcopy(self.rng)
+        )  # fmt: skip
+
     def move_to(self, w: FloatArray) -> None:
         """Replace the last iterate."""
         self.u += self.numbers[kernel.WEIGHT_V] * self.v
@@ -191,7 +197,7 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
 
     @override
     def step(self, risk: BatchedRisk, reg: L2, state: OnlineState) -> OnlineState:
-        last, game = state.progress, deepcopy(state.game)
+        last, game = state.progress, state.game.copy(averaging=self.averages)
 
         # 1. One pass of steps over mini-batches.
         if state.samples is not None:
