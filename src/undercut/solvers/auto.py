@@ -80,6 +80,7 @@ FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some 
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
+WEAK_SMOOTH = 1e-4  # the same for rounded kinks, whose curvature jumps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -136,14 +137,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss",
-        lambda risk, reg: _is_small(risk, reg) and not isinstance(risk, SmoothRisk),
+        f"at most {SMALL} samples and parameters, kinked loss, weak regularization",
+        lambda risk, reg: _is_weak(risk, reg) and not isinstance(risk, SmoothRisk) and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss",
-        lambda risk, reg: _is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
+        lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -409,7 +410,8 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(risk.loss, MarginLoss):
         return reg.strong_convexity < WEAK
-    return reg.strong_convexity < WEAK_MARGIN and risk.n_params >= SEVERAL_PARAMS
+    has_several = risk.n_params >= SEVERAL_PARAMS or max(risk.n_samples, risk.n_params) <= SMALL
+    return reg.strong_convexity < WEAK_MARGIN and has_several
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:
