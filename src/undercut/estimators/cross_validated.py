@@ -98,7 +98,7 @@ class CrossValidated(CertifiedEstimator):
     best_estimator_ : the plain estimator with this lambda, fitted to all samples
     lams_ : all lambdas that were tried, from strong to weak
     coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
-    n_decided_ : how many of the fits ended before their gap was reached, because the choice could or would hardly change
+    n_decided_ : how many fits ended before their gap was reached, because the choice could not or would hardly change
     """
 
     lams: Any
