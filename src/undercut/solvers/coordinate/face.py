@@ -22,7 +22,7 @@ from undercut.types import FloatArray
 MOST = 1000  # steps of conjugate gradients in one attempt
 ACCURACY = 1e-2  # of the residual
 SHORTER, MAX_TRIALS = 0.3, 8  # of the projected step
-SOON = 2  # passes of sweeps before the first attempt, after a run with another lambda that needed one
+SOON = 4  # passes of sweeps before the first attempt, after a run with another lambda that needed one
 FAR = 0.5  # share of the way of a search that makes it a success
 
 
@@ -84,8 +84,8 @@ class Face:
         return self.last_value > -math.inf
 
     def followed(self) -> Face:
-        """For the next lambda: where attempts were needed they come early, and are a part as long as the last one."""
-        return Face(self.steps // 4, is_followed=True) if self.has_begun else Face()
+        """For the next lambda: where attempts were needed they come early."""
+        return Face(is_followed=True) if self.has_begun else Face()
 
     def consider(self, at: FacedDescent[Any]) -> None:
         """Begin an attempt where its time has come."""
