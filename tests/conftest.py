@@ -60,3 +60,11 @@ def signs() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 4))
     return X, np.sign(X[:, 0] + 0.5 * rng.standard_normal(40))
+
+
+@pytest.fixture(scope="module")
+def as_for_many_samples() -> Iterator[None]:
+    """``auto`` leaves out its solvers of small problems, which data in partitions do not have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("undercut.solvers.auto.SMALL", 0)
+        yield

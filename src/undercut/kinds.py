@@ -1,10 +1,21 @@
-"""Classes that are chosen when an object is made: a risk of a smooth loss is a ``SmoothRisk``, others are not."""
+"""Classes that are chosen when an object is made: a risk of a smooth loss is a ``SmoothRisk``, others are not.
+
+Protocols tell such kinds apart, and ``Capability`` makes that cheap: a run on a small problem asks some twenty times.
+"""
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from functools import cache
 from types import new_class
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from typing_extensions import get_protocol_members, is_protocol, override
+
+if TYPE_CHECKING:
+    ProtocolMeta = ABCMeta
+else:
+    ProtocolMeta = type(Protocol)
 
 
 class Kinded:
@@ -57,3 +68,31 @@ def _blank(named: Any, kinds: tuple[Any, ...]) -> Any:
     """An object of the combined class whose attributes are still to be set."""
     kind = combined(named, kinds) if kinds else named
     return kind.__new__(kind)
+
+
+class Capability(ProtocolMeta):
+    """The metaclass of a runtime-checkable protocol: its members are listed once, and a named base is enough.
+
+    >>> from typing import runtime_checkable
+    >>> @runtime_checkable
+    ... class Quacking(Protocol, metaclass=Capability):
+    ...     def quack(self): ...
+    >>> class Duck:
+    ...     def quack(self):
+    ...         return "quack"
+    >>> isinstance(Duck(), Quacking), isinstance(1, Quacking)
+    (True, False)
+    """
+
+    @override
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls in type(instance).__mro__:
+            return True
+        if not is_protocol(cls):
+            return ABCMeta.__instancecheck__(cls, instance)
+        return all(getattr(instance, name, None) is not None for name in _members(cls))
+
+
+@cache
+def _members(cls: type) -> frozenset[str]:
+    return get_protocol_members(cls)

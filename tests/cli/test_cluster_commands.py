@@ -12,7 +12,7 @@ import pytest
 
 from undercut import load_model
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("as_for_many_samples")]
 
 
 @pytest.fixture(scope="module")

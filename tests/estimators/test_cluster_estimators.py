@@ -33,7 +33,7 @@ from undercut.maps.parts import LocalParts
 from undercut.solvers import MeanOfPartitions
 from undercut.solvers.online import Pegasos
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("cluster")]
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("cluster", "as_for_many_samples")]
 
 
 @pytest.fixture(scope="module")

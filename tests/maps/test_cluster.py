@@ -33,7 +33,7 @@ from undercut.risks import LinearRisk, MultivariateRisk, ShardedRisk
 from undercut.risks.combined import free_questions, questions
 from undercut.trace import Status
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("as_for_many_samples")]
 REG, STOP = L2(0.03), Stop(gap_rel=1e-3)
 ROLES = ("client", "scheduler", "worker")
 
@@ -79,7 +79,7 @@ def agrees(result, expected):
 
 
 @pytest.fixture(scope="module")
-def local(data):
+def local(data, as_for_many_samples):
     return minimize(LinearRisk(*data, Hinge()), REG, stop=STOP)
 
 

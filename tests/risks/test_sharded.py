@@ -38,6 +38,7 @@ from undercut.risks import (
 from undercut.solvers.auto import resolve
 from undercut.testing import check_risk
 
+pytestmark = pytest.mark.usefixtures("as_for_many_samples")
 N, D = 120, 4
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((N, D))

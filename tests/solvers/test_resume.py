@@ -51,6 +51,11 @@ def several(loss, **settings):
     return MulticlassRisk(X, np.arange(60) % 3, loss, **settings)
 
 
+def many_samples():
+    X, _ = samples(n=1500, d=30)
+    return MulticlassRisk(X, (X[:, :3] + X[:, 3:6]).argmax(axis=1), Softmax(), fit_intercept=True)
+
+
 def chains(loss):
     rng = np.random.default_rng(1)
     return ChainRisk(rng.standard_normal((40, 3)), rng.integers(0, 3, 40), loss, [5] * 8)
@@ -117,6 +122,7 @@ CASES = {
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
+    "working_set sampled": lambda: (many_samples(), L1(1e-5)),
     "primal_dual": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L1(0.005)),
     "pair_descent": rings,
     "kernel_hedging": rings,

@@ -9,12 +9,17 @@ import scipy.sparse as sp
 from undercut import L1, ElasticNet, MulticlassRisk, Status, Stop, minimize
 from undercut.losses import Softmax
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate import sampled_columns
+from undercut.solvers.coordinate import class_problem, sampled_columns
 from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 
 K = 3
+
+
+@pytest.fixture(autouse=True)
+def no_problem_is_too_small(monkeypatch):
+    monkeypatch.setattr(class_problem, "SMALL", 0)
 
 
 def draw(n, d, seed=0):

@@ -17,6 +17,7 @@ from undercut import (
     ElasticNet,
     FunctionRisk,
     Hinge,
+    Huber,
     LinearRisk,
     Logistic,
     MulticlassRisk,
@@ -31,6 +32,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.design import as_design
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
+from undercut.solvers.coordinate import class_problem
 from undercut.solvers.coordinate.class_problem import ClassColumns, ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
 from undercut.solvers.coordinate.conjugates import smooth_conjugate
@@ -131,6 +133,15 @@ def test_models_of_correlated_positive_features_are_minimized_to_the_end():
     assert result.status is Status.CONVERGED
 
 
+def test_slopes_at_the_limits_of_their_loss_prove_a_bound():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((84, 5))
+    y = X @ rng.standard_normal(5) + rng.standard_normal(84)
+    risk = LinearRisk(X, y, Huber(0.1))
+    assert 0.1 * (1.0 / 84.0) / (1.0 / 84.0) > 0.1
+    assert minimize(risk, ElasticNet(0.01), WorkingSet(), stop=EXACT).status is Status.CONVERGED
+
+
 def classes(n, d, n_classes, seed=0, density=0.4):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
@@ -158,7 +169,8 @@ def softmax_by_clarabel(X, y, weight, reg, fit_intercept):
     ids=["dense", "gram", "direct"],
 )
 @pytest.mark.parametrize(("sparse", "fit_intercept"), [(False, True), (True, False)])
-def test_softmax_agrees_with_a_conic_solver(reg, shape, density, kind, sparse, fit_intercept):
+def test_softmax_agrees_with_a_conic_solver(reg, shape, density, kind, sparse, fit_intercept, monkeypatch):
+    monkeypatch.setattr(class_problem, "SMALL", 0)
     X, y = classes(*shape, 3, density=density)
     weight = np.random.default_rng(1).integers(0, 3, y.size) + (np.arange(y.size) < 3)
     risk = MulticlassRisk(sp.csr_array(X) if sparse else X, y, Softmax(), weight, fit_intercept=fit_intercept)

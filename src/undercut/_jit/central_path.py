@@ -240,7 +240,7 @@ def _corrected(
     first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
     aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
-    kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
+    kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
     if is_smooth:  # no faster than smooth functions approach their optimum
         mu = max(mu, 0.5 * min(total, BEHIND * abs(_inner(residual, dx))) / shares)

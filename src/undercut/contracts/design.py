@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from undercut.contracts.capability import Capability
+from undercut.kinds import Capability
 from undercut.types import Array, FloatArray
 
 

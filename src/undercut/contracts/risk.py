@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from undercut.contracts.capability import Capability
 from undercut.errors import NonfiniteError
+from undercut.kinds import Capability
 from undercut.types import Array, FloatArray
 
 

@@ -41,6 +41,7 @@ from undercut.risks import (
     LikelihoodRisk,
     LinearRisk,
     MulticlassRisk,
+    MultivariateRisk,
     NetworkChainRisk,
     ScoreRisk,
     ShardedRisk,
@@ -51,7 +52,7 @@ from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
-from undercut.solvers.bundle.score_bundle import ScoreBundle
+from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
@@ -79,6 +80,7 @@ FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some 
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
+WEAK_SMOOTH = 1e-4  # the same for rounded kinks, whose curvature jumps
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -135,14 +137,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss",
-        lambda risk, reg: _is_small(risk, reg) and not isinstance(risk, SmoothRisk),
+        f"at most {SMALL} samples and parameters, kinked loss, weak regularization",
+        lambda risk, reg: _is_weak(risk, reg) and not isinstance(risk, SmoothRisk) and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss",
-        lambda risk, reg: _is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
+        lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and _is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -229,7 +231,7 @@ TABLE = (
     Row(
         "a measure of all labels or a ranking",
         lambda risk, reg: _sorts(risk),
-        lambda risk: LevelBundle(bound_every=4),
+        lambda risk: LONG_STEPS if isinstance(risk, MultivariateRisk) else LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
@@ -419,7 +421,8 @@ def _is_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(risk.loss, MarginLoss):
         return reg.strong_convexity < WEAK
-    return reg.strong_convexity < WEAK_MARGIN and risk.n_params >= SEVERAL_PARAMS
+    has_several = risk.n_params >= SEVERAL_PARAMS or max(risk.n_samples, risk.n_params) <= SMALL
+    return reg.strong_convexity < WEAK_MARGIN and has_several
 
 
 def _is_least_squares(risk: Risk, reg: Regularizer) -> bool:

@@ -11,7 +11,7 @@ plane has two entries per sample instead of one per feature, and costs the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -26,6 +26,8 @@ from undercut.solvers.bundle.level_bundle import LevelBundle, LevelState
 from undercut.solvers.bundle.plane_rows import PlaneRows
 from undercut.trace import Progress
 from undercut.types import FloatArray
+
+LONG_STEPS = LevelBundle(least=0.3, most=0.7, bound_every=4)  # fewer steps for measures where lambda is small
 
 
 class PairRisk(Risk):
@@ -145,13 +147,13 @@ class ScoreBundle(Solver[ScoreState, ScoreRisk, L2]):
 
     >>> from undercut import MultivariateRisk, minimize
     >>> X, y = np.random.default_rng(0).standard_normal((30, 500)), np.repeat([1.0, -1.0], 15)
-    >>> solvers = ScoreBundle(), LevelBundle(bound_every=4)
+    >>> solvers = ScoreBundle(), LONG_STEPS
     >>> pairs, plain = (minimize(MultivariateRisk(X, y, "f1"), L2(1e-3), solver) for solver in solvers)
     >>> pairs.n_steps == plain.n_steps, bool(np.allclose(pairs.w, plain.w))
     (True, True)
     """
 
-    level: LevelBundle = field(default_factory=lambda: LevelBundle(bound_every=4))  # its settings
+    level: LevelBundle = LONG_STEPS
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

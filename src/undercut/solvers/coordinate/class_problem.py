@@ -2,6 +2,7 @@
 
 With the probabilities ``p_i`` and weights of the samples, the model has the matrix ``weight_i (diag(p_i) - p_i p_i')``
 for every sample.  Coordinate descent visits a feature with all its classes, because they share the rows of its column.
+Where most entries of X are not zero, a Gram matrix of some rows and the likely parameters takes its place.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from undercut.types import Array, FloatArray
 
 FEW = 300  # parameters: up to here a working set has a Gram matrix
 MANY = 1000  # parameters: up to here it has one if its columns have more entries
+SMALL = 100_000  # samples times parameters: a Gram matrix of all of them takes no time
 DENSE = 0.1  # share of entries that are not zero from which on models are made of dense rows
 
 
@@ -147,9 +149,10 @@ class ClassProblem(SparseProblem):
     def columns(self, ids: Array) -> Columns:
         n_classes = self.risk.n_classes
         part = _part(self.design, ids)
-        if _n_entries(part) >= DENSE * part.shape[0] * ids.size:
+        n_params, n_cells = ids.size * n_classes, part.shape[0] * ids.size
+        if n_cells * n_classes > SMALL and _n_entries(part) >= DENSE * n_cells:
             return SampledColumns(part, ids, n_classes, self.norms[ids])
-        n_params, n_entries = ids.size * n_classes, _n_entries(part) * n_classes
+        n_entries = _n_entries(part) * n_classes
         if n_params <= FEW or (n_params <= MANY and n_params**2 <= n_entries):
             return ClassGramColumns(part, ids, n_classes)
         return ClassColumns(part, ids, n_classes)

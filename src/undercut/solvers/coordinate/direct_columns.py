@@ -207,16 +207,16 @@ class Trial:
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
     def descend(self) -> float:
-        """A few epochs, the first of which visits every parameter; the violation that the last one has met."""
+        """A few epochs, the first of which visits every parameter; the violation that this one has met."""
         active = np.arange(self.w.size)
-        violation = 0.0
+        violations = []
         self._past.clear()
         for _ in range(EPOCHS):
-            violation = self.columns.epoch(self, active)
+            violations.append(self.columns.epoch(self, active))
             self._move_intercept()
             self._past.append((np.append(self.w, self.b), self.z.copy()))
             active = np.flatnonzero(self.w)
-        return violation
+        return violations[0]
 
     def violation(self) -> float:
         """The largest at the current point."""

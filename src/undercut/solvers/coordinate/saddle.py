@@ -18,10 +18,11 @@ import scipy.sparse as sp
 from undercut._jit import primal_dual as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
+from undercut.solvers.coordinate.columns import SLICE
 from undercut.solvers.coordinate.direct_columns import Parts, compressed, some_columns
 from undercut.types import Array, FloatArray
 
-BATCH = 40  # steps between questions whether to restart
+BATCH = 40  # steps between questions whether to restart, unless they read more than a slice of X
 SUFFICIENT = 0.2  # share of the distance to a fixed point that must be left for a restart
 NECESSARY = 0.8  # the same if the distance has begun to grow
 LONGEST = 0.36  # of all steps: a restart after that many at the latest
@@ -140,7 +141,8 @@ class Saddle:
 
     def _batch(self, run: Run) -> Run:
         """A few steps, and a restart where it is due."""
-        n_steps = BATCH if run.age else 1
+        fit = max(1, SLICE // (2 * self.by_row[2].size + 1))
+        n_steps = min(BATCH, fit) if run.age else 1
         at, image = run.at.copy(), run.image.copy()
         square = kernels.iterate(
             self.by_row, self.by_column, self.fixed, *self.losses, self.l1, self.l2,

@@ -172,7 +172,8 @@ class SparseProblem(ABC):
                 square = 0.5 * float(over @ over) / l2
             return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
 
-        first, *others = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
+        shares = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
+        first, *others = ((1.0 - ROUNDING) * share for share in shares)  # slopes at their limits stay within them
         best, share = value(first), first
         if objective - best > CLOSE * abs(objective):
             best, share = max([(best, share), *((value(other), other) for other in others)])

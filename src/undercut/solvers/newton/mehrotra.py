@@ -92,7 +92,7 @@ class Equations:
         dx, ds = self._system.solve(self.residual, self.pull)
         inverse, bent = barrier.reach(*self.where, self.D, ds)
         total = self.at.total
-        left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse**2)
+        left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
         mu = (left / total) ** 3 * self.program.mu(total) if total > 0.0 else 0.0
         if self.curve is not None:  # no faster than smooth losses approach their optimum
             mu = max(mu, self.program.mu(min(total, BEHIND * abs(float(self.residual @ dx)))))

@@ -142,7 +142,8 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
             if value - found.lower_bound <= ENOUGH * abs(value):
                 break
             tried += 1
-        dense = found.end if tried and has_terms(reg) and type(risk.loss) not in CURVED else None
+        is_dense = tried > 0 and np.count_nonzero(solution) > np.count_nonzero(found.points[0])
+        dense = found.end if is_dense and has_terms(reg) and type(risk.loss) not in CURVED else None
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
         return replace(state, solution=solution, progress=progress, dense=dense)
