@@ -125,6 +125,7 @@ CASES = [
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
     (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(1001, CrammerSinger()), L2(0.1), DualCoordinate()),
     (several_classes(201, CrammerSinger()), L2(1e-5), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (several_classes(200, CrammerSinger()), L2(1e-5), LineSearchBundle()),
     (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(DualCoordinate(), TruncatedNewton()))),

@@ -121,7 +121,7 @@ def project(g, q, count, square, cap, moved):
             if moved[m] > level:
                 inside += 1
                 total += moved[m]
-        if inside == used or inside == 0:
+        if inside >= used or inside == 0:  # more of them are rounding: the level would go up and down without end
             break
         used = inside
         level = (total - cap * square) / used

@@ -12,6 +12,7 @@ import numpy as np
 from undercut._jit.class_blocks import project
 from undercut._jit.compile import njit
 from undercut._jit.dual_coordinate import add_row, product
+from undercut._jit.dual_face import conjugate_step
 from undercut._jit.rows import row
 
 
@@ -46,15 +47,9 @@ def class_steps(
             return step, True
         _multiply(dense, indptr, columns, values, constant, owner, starts, direction, along, image)
         _center(owner, counts, image)
-        curvature = np.dot(direction, image)
-        if not curvature > 0.0:
+        moved, size = conjugate_step(image, change, residual, direction, size)
+        if not moved:
             return step, True
-        far = size / curvature
-        change += far * direction
-        residual -= far * image
-        last, size = size, np.dot(residual, residual)
-        direction *= size / last
-        direction += residual
     return max_steps, size <= goal
 
 

@@ -43,16 +43,28 @@ def face_steps(
             start, stop, offset = row(dense, indptr, width, i)
             image[m] = product(values, columns, start, stop, offset, constant, along)
             image[m] += total + terms[i, RIDGE] * direction[m]
-        curvature = np.dot(direction, image)
-        if not curvature > 0.0:
+        moved, size = conjugate_step(image, change, residual, direction, size)
+        if not moved:
             return step, True
-        far = size / curvature
-        change += far * direction
-        residual -= far * image
-        last, size = size, np.dot(residual, residual)
-        direction *= size / last
-        direction += residual
     return max_steps, size <= goal
+
+
+@njit(cache=True, nogil=True)
+def conjugate_step(image, change, residual, direction, size):
+    """One step of conjugate gradients, given the matrix times ``direction``; updates the three vectors.
+
+    Returns (whether it moved: not where the matrix is singular but for rounding, squared residual).
+    """
+    curvature = np.dot(direction, image)
+    if not curvature > 0.0:
+        return False, size
+    far = size / curvature
+    change += far * direction
+    residual -= far * image
+    rest = np.dot(residual, residual)
+    direction *= rest / size
+    direction += residual
+    return True, rest
 
 
 @njit(cache=True, nogil=True)

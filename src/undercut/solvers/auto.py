@@ -235,6 +235,17 @@ TABLE = (
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
     Row(
+        f"several classes, margin loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: (
+            isinstance(risk, MulticlassRisk)
+            and isinstance(risk.loss, CrammerSinger)
+            and _is_wide(risk)
+            and _has_dual(risk, reg)
+        ),
+        lambda risk: DualCoordinate(),
+        "planes are far longer than rows; its gap falls late where lambda is very small, which loses races",
+    ),
+    Row(
         f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
         lambda risk, reg: (
             isinstance(risk, MulticlassRisk)
