@@ -39,13 +39,13 @@ from undercut.solvers.auto import (
     FEW_STEPS,
     LEAST_PLANES,
     MOST_PLANES,
-    NEWTON_PARAMS,
     PLANES_BYTES,
     TABLE,
     chain_planes,
     resolve,
 )
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
+from undercut.solvers.conditions import NEWTON_PARAMS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 

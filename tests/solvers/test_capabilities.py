@@ -23,7 +23,8 @@ from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
 from undercut.regularizers import Entropy
 from undercut.solvers import DualAscent, LeastSquares, Race
-from undercut.solvers.auto import NEWTON_PARAMS, resolve
+from undercut.solvers.auto import resolve
+from undercut.solvers.conditions import NEWTON_PARAMS
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
 every = pytest.mark.parametrize("solver", EVERY, ids=lambda solver: type(solver).__name__)
