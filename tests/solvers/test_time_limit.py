@@ -21,7 +21,7 @@ def problem(n, d, loss, seed=1):
 
 
 CASES = {
-    "squared lp": (36, 27, Absolute(), SquaredLp(6.0, 1.5), "auto"),
+    "squared lp": (36, 27, Absolute(), SquaredLp(6.0, 1.5), LevelBundle()),
     "quantile": (46, 28, Quantile(0.3), L1(1e-9), LevelBundle()),
     "quantile, cutting planes": (46, 28, Quantile(0.3), L1(1e-9), CuttingPlane()),
     "absolute": (107, 18, Absolute(), L1(1.4e-8), LevelBundle()),

@@ -247,7 +247,11 @@ class FreeSmooth(SmoothMean):
     def _far_out(self, scores: FloatArray) -> Evaluation | None:
         """phi where all losses are flat, as those of one class are far out; ``None`` if they are not flat there."""
         slopes = self._fixed.evaluate(scores + self._hint).slopes
-        b = self._hint - math.copysign(FAR + float(np.abs(scores + self._hint).max()), float(slopes.sum()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(slopes.sum())
+        if math.isnan(total):
+            return None
+        b = self._hint - math.copysign(FAR + float(np.abs(scores + self._hint).max()), total)
         at = self._fixed.evaluate(scores + b)._replace(intercept=b)
         return None if at.slopes.any() else at
 
