@@ -204,14 +204,8 @@ class CrossValidated(CertifiedEstimator):
 
     def _check_fold(self, given: Given, train: Array, name: str) -> None:
         """Refuse a fold whose training part cannot be learned from."""
-        if not is_classifier(self):
-            return
-        classes = np.unique(given.y[train])
-        if classes.size < 2:
-            raise DataError(
-                f"{name} has samples of a single class to train on, {classes[0]!r}: use fewer folds, or a stratified "
-                "splitter such as cv=5"
-            )
+        if is_classifier(self):
+            check_classes(given.y[train], name)
 
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
@@ -279,13 +273,28 @@ def _warn_unfinished(scores: Scores) -> None:
         )
 
 
+def check_classes(y: Array, fold: str) -> None:
+    """Refuse a fold with a single class to train on."""
+    classes = np.unique(y)
+    if classes.size < 2:
+        raise DataError(
+            f"{fold} has samples of a single class to train on, {classes[0]!r}: use fewer folds, or a stratified "
+            "splitter such as cv=5"
+        )
+
+
 def warn_end(lams: FloatArray, at: int, *, n_added: int = 0, offer: str = "") -> None:
     """Warn that the best lambda is the first or the last of its grid; ``offer`` is a second remedy."""
-    end, other = ("smallest", "smaller") if at > 0 else ("largest", "larger")
     added = f" and of {n_added} lambdas added to it" if n_added else ""
+    warn_of_end("lambda", lams[at], "lams", is_least=at > 0, added=added, offer=offer)
+
+
+def warn_of_end(name: str, best: float, parameter: str, *, is_least: bool, added: str = "", offer: str = "") -> None:
+    """Warn that the best value is the least or the largest of the grid that a parameter gives."""
+    end, other = ("smallest", "smaller") if is_least else ("largest", "larger")
     warnings.warn(
-        f"the best lambda, {lams[at]:.3g}, is the {end} of the grid{added}, and a {other} one may be better: "
-        f"set `lams` to {other} ones{offer}",
+        f"the best {name}, {best:.3g}, is the {end} of the grid{added}, and a {other} one may be better: "
+        f"set `{parameter}` to {other} ones{offer}",
         SelectionWarning,
         stacklevel=frames_inside(),
     )

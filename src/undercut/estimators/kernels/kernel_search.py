@@ -10,11 +10,13 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from undercut.errors import DataError, require
+from undercut.estimators.cross_validated import check_classes, warn_of_end
 from undercut.estimators.kernels.kernel_classifier import KernelClassifier, gamma_of
 from undercut.estimators.targets import encode_classes
 from undercut.maps.gram import named_kernel
 from undercut.types import Array, FloatArray
 
+SEVERAL = 3  # values of a grid, from which on a best one at its end is told
 LARGEST = 20_000  # samples: the Gram matrix and one fold's part of it must fit into memory
 
 
@@ -60,6 +62,8 @@ def kernel_search(
         raise DataError(f"a search needs the Gram matrix in memory, of at most {LARGEST} samples; got {y.size}")
     encode_classes(y)
     splits = list(check_cv(cv, y, classifier=True).split(np.zeros(y.size), y))
+    for number, (train, _) in enumerate(splits):
+        check_classes(y[train], f"fold {number + 1} of {len(splits)}")
     scores = np.empty((len(gammas), grid.size, len(splits)))
     for at, gamma in enumerate(gammas):
         K = _gram(machine, gamma, X)
@@ -70,7 +74,16 @@ def kernel_search(
                 watch(gamma, float(C), float(score))
     best_gamma, best_C = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     settings = machine.get_params(deep=False) | {"gamma": gammas[best_gamma], "C": float(grid[best_C])}
+    _warn_ends({"C": grid.tolist(), "gamma": list(gammas)}, settings)
     return KernelChoice(list(gammas), grid, scores, KernelClassifier(**settings).fit(X, y))
+
+
+def _warn_ends(grids: dict[str, list[Any]], best: dict[str, Any]) -> None:
+    """Warn of best values at the ends of grids of several numbers."""
+    for name, grid in grids.items():
+        numbers = sorted(value for value in grid if not isinstance(value, str))
+        if len(numbers) >= SEVERAL and best[name] in (numbers[0], numbers[-1]):
+            warn_of_end(name, best[name], f"{name}s", is_least=best[name] == numbers[0])
 
 
 def _gram(machine: KernelClassifier, gamma: Any, X: Any) -> FloatArray:
