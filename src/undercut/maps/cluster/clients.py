@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, wait
@@ -211,10 +212,17 @@ class Watch:
 
 
 def _connected(address: str, security: Any) -> Client:
+    """A client of a scheduler.
+
+    One that could not connect is closed at once: left to the garbage collection, it may be closed in the thread that
+    the next client starts, where it waits for a lock that is held until that thread runs.
+    """
     try:
         return Client(address, security=security)
     except (OSError, TimeoutError, TypeError, ValueError) as error:  # TypeError: TLS without certificates
-        raise ClusterError(f"no scheduler answers at {address}: {error}") from error
+        message = f"no scheduler answers at {address}: {error}"
+    gc.collect()
+    raise ClusterError(message)
 
 
 def _is_pending(answers: Future[Any], timeout: float) -> bool:
