@@ -24,11 +24,11 @@ from undercut.risks import MulticlassRisk
 from undercut.solvers import SOLVERS, DualCoordinate, LineSearchBundle
 from undercut.solvers.bounds import LINE_ACCURACY, ROUNDING
 from undercut.solvers.coordinate import dual_coordinate
-from undercut.solvers.coordinate.class_descent import MarginDescent
-from undercut.solvers.coordinate.conjugates import conjugate_of, has_conjugate
-from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent, pointwise_descent
-from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
-from undercut.solvers.coordinate.start import End, best_start, halved
+from undercut.solvers.coordinate.dual.class_descent import MarginDescent
+from undercut.solvers.coordinate.dual.conjugates import conjugate_of, has_conjugate
+from undercut.solvers.coordinate.dual.pointwise_descent import PointwiseDescent, pointwise_descent
+from undercut.solvers.coordinate.dual.pointwise_dual import pointwise_dual
+from undercut.solvers.coordinate.dual.start import End, best_start, halved
 
 KNOWN = tuple(name for name, case in LOSSES.items() if has_conjugate(case.loss))
 losses = pytest.mark.parametrize("loss", KNOWN)

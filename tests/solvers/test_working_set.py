@@ -35,8 +35,8 @@ from undercut.solvers.auto import resolve
 from undercut.solvers.coordinate import class_problem
 from undercut.solvers.coordinate.class_problem import ClassColumns, ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, some_columns
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, PointwiseProblem, balanced

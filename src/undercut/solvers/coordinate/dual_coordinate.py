@@ -23,13 +23,13 @@ from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
-from undercut.solvers.coordinate.class_descent import class_descent, followed_classes
-from undercut.solvers.coordinate.class_dual import class_dual
-from undercut.solvers.coordinate.conjugates import KNOWN_LOSSES, has_conjugate
-from undercut.solvers.coordinate.descent import Descent, Dual
-from undercut.solvers.coordinate.pointwise_descent import PointwiseDescent, followed_pointwise, pointwise_descent
-from undercut.solvers.coordinate.pointwise_dual import pointwise_dual
-from undercut.solvers.coordinate.start import End
+from undercut.solvers.coordinate.dual.class_descent import class_descent, followed_classes
+from undercut.solvers.coordinate.dual.class_dual import class_dual
+from undercut.solvers.coordinate.dual.conjugates import KNOWN_LOSSES, has_conjugate
+from undercut.solvers.coordinate.dual.descent import Descent, Dual
+from undercut.solvers.coordinate.dual.pointwise_descent import PointwiseDescent, followed_pointwise, pointwise_descent
+from undercut.solvers.coordinate.dual.pointwise_dual import pointwise_dual
+from undercut.solvers.coordinate.dual.start import End
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 

@@ -24,8 +24,8 @@ from undercut.risks import LinearRisk
 from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns, some_columns
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
 from undercut.types import Array, FloatArray
 

@@ -31,7 +31,7 @@ from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
-from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest

@@ -29,7 +29,7 @@ from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FixedSmooth
-from undercut.solvers.coordinate.conjugates import conjugate_of
+from undercut.solvers.coordinate.dual.conjugates import conjugate_of
 from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray

@@ -12,7 +12,7 @@ import numpy as np
 from undercut.contracts import Regularizer
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, balanced
-from undercut.solvers.coordinate.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.types import FloatArray
 
 

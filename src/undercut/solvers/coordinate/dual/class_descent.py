@@ -13,10 +13,10 @@ from undercut._jit.class_face import add_class_rows, class_residual, class_steps
 from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
-from undercut.solvers.coordinate.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
-from undercut.solvers.coordinate.descent import Descent, row_work
-from undercut.solvers.coordinate.face import ACCURACY, FacedDescent, Pace, Point, Search
-from undercut.solvers.coordinate.start import End, best_start, halved
+from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
+from undercut.solvers.coordinate.dual.descent import Descent, row_work
+from undercut.solvers.coordinate.dual.face import ACCURACY, FacedDescent, Pace, Point, Search
+from undercut.solvers.coordinate.dual.start import End, best_start, halved
 from undercut.types import Array, FloatArray
 
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much

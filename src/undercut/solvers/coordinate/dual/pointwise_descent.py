@@ -12,10 +12,10 @@ from undercut._jit.dual_coordinate import RIDGE, TARGET, sweep
 from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.descent import row_work
-from undercut.solvers.coordinate.face import ACCURACY, MOST, FacedDescent, Pace, Point, Search
-from undercut.solvers.coordinate.pointwise_dual import PointwiseDual, pointwise_dual
-from undercut.solvers.coordinate.start import End, best_start, halved
+from undercut.solvers.coordinate.dual.descent import row_work
+from undercut.solvers.coordinate.dual.face import ACCURACY, MOST, FacedDescent, Pace, Point, Search
+from undercut.solvers.coordinate.dual.pointwise_dual import PointwiseDual, pointwise_dual
+from undercut.solvers.coordinate.dual.start import End, best_start, halved
 from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed

@@ -33,7 +33,7 @@ from undercut.contracts import Regularizer, Rows, StoredDesign
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.conjugates import Conjugate, conjugate_of
+from undercut.solvers.coordinate.dual.conjugates import Conjugate, conjugate_of
 from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals

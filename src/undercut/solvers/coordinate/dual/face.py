@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from typing_extensions import override
 
-from undercut.solvers.coordinate.descent import D, Descent
+from undercut.solvers.coordinate.dual.descent import D, Descent
 from undercut.types import FloatArray
 
 MOST = 1000  # steps of conjugate gradients in one attempt

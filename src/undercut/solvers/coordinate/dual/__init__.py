@@ -1,0 +1,1 @@
+"""The dual problems of coordinate descent, and the descent on them."""
