@@ -1,9 +1,9 @@
 """Reading and writing of files."""
 
-from undercut.io.conll import ConllData, as_conll, load_conll
 from undercut.io.model_file import load_model, save_model
-from undercut.io.ocr import OcrWords, load_ocr
 from undercut.io.rna import RnaData, load_rna
+from undercut.io.sequences.conll import ConllData, as_conll, load_conll
+from undercut.io.sequences.ocr import OcrWords, load_ocr
 from undercut.io.several import load_several
 from undercut.io.speech import ConnectedData, SpeechData, joined, load_connected, load_speech
 from undercut.io.svmlight import SvmlightData, iter_svmlight, load_svmlight

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from undercut.errors import DataError, ParameterError, nearest, require
-from undercut.io.conll import ConllData
+from undercut.io.sequences.conll import ConllData
 from undercut.types import Array
 
 WINDOW = (

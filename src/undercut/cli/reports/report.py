@@ -15,7 +15,7 @@ from rich.console import Console
 from undercut.cli.standard import PRINTED
 from undercut.cli.words import in_options
 from undercut.display import LOGGER
-from undercut.io.sequence_files import labels as labels
+from undercut.io.sequences.sequence_files import labels as labels
 from undercut.trace import Result, Status
 
 

@@ -23,7 +23,7 @@ from undercut.cli.tasks.samples import fitting, reading
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import SequenceLabeler
 from undercut.estimators.structured.neural import risk_at
-from undercut.io.sequence_files import LabelledSequences, joined, load_sequences
+from undercut.io.sequences.sequence_files import LabelledSequences, joined, load_sequences
 from undercut.io.several import matching
 from undercut.maps.templates import TEMPLATES, TemplateFeatures
 from undercut.measures.chunks import chunk_scores

@@ -30,7 +30,7 @@ from undercut.estimators import RnaFolder, SequenceLabeler, lam_from_C
 from undercut.estimators.cluster.partitions import running_cluster
 from undercut.estimators.cluster.sequences import PartitionedSequences, Share
 from undercut.io.rna import RnaData, load_rna
-from undercut.io.sequence_files import TEXT, kind_of
+from undercut.io.sequences.sequence_files import TEXT, kind_of
 from undercut.io.several import matching
 from undercut.maps.parts import Parts
 from undercut.types import Array

@@ -24,8 +24,8 @@ from undercut.estimators.cluster.partitions import (
     running_cluster,
 )
 from undercut.estimators.labels import codes_of, distinct_labels
-from undercut.io.conll import as_conll
-from undercut.io.sequence_files import ROWS, TEXT, LabelledSequences, kind_of, load_sequences
+from undercut.io.sequences.conll import as_conll
+from undercut.io.sequences.sequence_files import ROWS, TEXT, LabelledSequences, kind_of, load_sequences
 from undercut.io.several import Source, matching
 from undercut.maps.chains import ChainMask, Chains, ChainWeights, SeenPairs
 from undercut.maps.parts import Parts, added

@@ -22,8 +22,8 @@ from undercut.estimators.inputs import check_in_memory
 from undercut.estimators.labels import class_array, codes_of, encoded, ordered
 from undercut.estimators.linear.linear_model import Task, check_distinct
 from undercut.estimators.structured import neural
-from undercut.io.conll import as_conll
 from undercut.io.model_file import ModelState
+from undercut.io.sequences.conll import as_conll
 from undercut.maps.boltzmann import ContrastiveDivergence
 from undercut.maps.chains import ChainDesign, ChainMask, Chains, ChainWeights
 from undercut.maps.design import as_matrix

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.errors import DataError
-from undercut.io.conll import ConllData, load_conll
-from undercut.io.ocr import FIELDS, N_PIXELS, load_ocr
 from undercut.io.reading import first_line
+from undercut.io.sequences.conll import ConllData, load_conll
+from undercut.io.sequences.ocr import FIELDS, N_PIXELS, load_ocr
 from undercut.io.several import Numbered, Source, load_numbered
 from undercut.io.svmlight import FilePath
 from undercut.types import Array, FloatArray
