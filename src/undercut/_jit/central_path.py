@@ -53,7 +53,7 @@ def follow(
     max_steps,
 ):  # fmt: skip
     """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
-    (n, d), size, shape, is_simplex = X.shape, left.size, kinks.shape[1:], entropy > 0.0
+    (n, d), size, shape = X.shape, left.size, kinks.shape[1:]
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
     base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
@@ -84,36 +84,10 @@ def follow(
             break
 
         # 2. A direction, with as much damping as smooth losses need.
-        damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
-        while True:
-            barrier.predict(scores, kinks, inside, D, bend, pull)
-            for i in range(n):
-                bend[i] += curved[i] + damping * abs(slopes[i])
-            for j in range(d):
-                stiff[j] = base[j]
-                for k in range(signs):
-                    stiff[j] += bend[n + k * d + j]
-            dual = is_dual and damping == 0.0
-            L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
-            newton_move(
-                X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds
-            )  # fmt: skip
-            full = 1.0
-            if shares > 0.0:
-                is_smooth = number != NO_LOSS or is_simplex
-                full = _corrected(
-                    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
-                    scores, kinks, inside, D, total, shares, is_smooth, change,
-                )  # fmt: skip
-            reach = full
-            if number != NO_LOSS or is_simplex:
-                forward(X, has_intercept, signs, dx, ds)  # not those of the equations: rounding may differ
-                reach = _trusted(
-                    penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
-                )  # fmt: skip
-            if reach > TRUSTED * full or damping > MOST_DAMPING or number == NO_LOSS:
-                break
-            damping = max(10.0 * damping, FIRST_DAMPING)
+        reach, damping = _direction(
+            X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping,
+            scores, slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
+        )  # fmt: skip
 
         # 3. The move.
         if shares > 0.0:
@@ -123,6 +97,43 @@ def follow(
             x[j] += reach * dx[j]
         forward(X, has_intercept, signs, x, scores)
     return best_x, best
+
+
+@njit(**OPTIONS)
+def _direction(
+    X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping, scores,
+    slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
+):  # fmt: skip
+    """(reach, damping): fill the direction; how far to go along it, and with how much damping that was found."""
+    (n, d), is_simplex = X.shape, entropy > 0.0
+    is_smooth = number != NO_LOSS or is_simplex
+    damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
+    while True:
+        barrier.predict(scores, kinks, inside, D, bend, pull)
+        for i in range(n):
+            bend[i] += curved[i] + damping * abs(slopes[i])
+        for j in range(d):
+            stiff[j] = base[j]
+            for k in range(signs):
+                stiff[j] += bend[n + k * d + j]
+        dual = is_dual and damping == 0.0
+        L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
+        newton_move(X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds)
+        full = 1.0
+        if shares > 0.0:
+            full = _corrected(
+                X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
+                scores, kinks, inside, D, total, shares, is_smooth, change,
+            )  # fmt: skip
+        reach = full
+        if is_smooth:
+            forward(X, has_intercept, signs, dx, ds)  # not those of the equations: rounding may differ
+            reach = _trusted(
+                penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
+            )  # fmt: skip
+        if reach > TRUSTED * full or damping > MOST_DAMPING or number == NO_LOSS:
+            return reach, damping
+        damping = max(10.0 * damping, FIRST_DAMPING)
 
 
 @njit(**OPTIONS)
@@ -147,32 +158,11 @@ def _gradient(
     """
     n, d = X.shape
     smooth = curve(number, targets, scores, slopes, curved) if number != NO_LOSS else 0.0
-    g, rise, whole, gap = np.empty(scores.size), 0.0, 0.0, 0.0
-    for i in range(scores.size):
-        high, low = left[i], 0.0  # added last: it is small where kinks are far from their middle
-        whole += left[i] * (scores[i] - kinks[0, 0, i])
-        if i < n:
-            whole += 0.5 * kinks[2, 0, i] * left[i] ** 2
-            low = slopes[i]
-        for k in range(kinks.shape[1]):
-            z, cap, soft = scores[i] - kinks[0, k, i], kinks[1, k, i], kinks[2, k, i]
-            u, v = inside[2, k, i], inside[3, k, i]
-            if u > v:
-                high += cap
-                low -= v
-            else:
-                low += u
-            if cap >= WALL:
-                gap += u * abs(z)
-            elif soft == 0.0:
-                whole += cap * max(z, 0.0)
-                gap += v * max(z, 0.0) + u * max(-z, 0.0)
-            else:
-                best = min(max(z / soft, 0.0), cap)  # the slope at z
-                whole += best * (z - 0.5 * soft * best)
-                gap += (best - u) * (z - 0.5 * soft * (best + u))
-        g[i] = high + low
-        rise += abs(g[i]) if i < n else 0.0
+    g = np.empty(scores.size)
+    whole, gap = _at_kinks(n, left, kinks, inside, scores, slopes, g)
+    rise = 0.0
+    for i in range(n):
+        rise += abs(g[i])
     backward(X, has_intercept, signs, g, residual)
     shift = 0.0
     for j in range(d):
@@ -202,6 +192,37 @@ def _gradient(
             least = min(off * x[j], 0.5 * off * off * x[j] / entropy)
         gap += least
     return smooth, whole, gap
+
+
+@njit(**OPTIONS)
+def _at_kinks(n, left, kinks, inside, scores, slopes, g):
+    """(value, gap) of the kinked functions at the scores; fill g, the slopes of all functions."""
+    whole, gap = 0.0, 0.0
+    for i in range(scores.size):
+        high, low = left[i], 0.0  # added last: it is small where kinks are far from their middle
+        whole += left[i] * (scores[i] - kinks[0, 0, i])
+        if i < n:
+            whole += 0.5 * kinks[2, 0, i] * left[i] ** 2
+            low = slopes[i]
+        for k in range(kinks.shape[1]):
+            z, cap, soft = scores[i] - kinks[0, k, i], kinks[1, k, i], kinks[2, k, i]
+            u, v = inside[2, k, i], inside[3, k, i]
+            if u > v:
+                high += cap
+                low -= v
+            else:
+                low += u
+            if cap >= WALL:
+                gap += u * abs(z)
+            elif soft == 0.0:
+                whole += cap * max(z, 0.0)
+                gap += v * max(z, 0.0) + u * max(-z, 0.0)
+            else:
+                best = min(max(z / soft, 0.0), cap)  # the slope at z
+                whole += best * (z - 0.5 * soft * best)
+                gap += (best - u) * (z - 0.5 * soft * (best + u))
+        g[i] = high + low
+    return whole, gap
 
 
 @njit(**OPTIONS)
