@@ -32,6 +32,7 @@ from undercut.solvers import (
     Race,
     Relay,
     SmallProgram,
+    Smoothing,
     TruncatedNewton,
     WorkingSet,
 )
@@ -40,6 +41,7 @@ from undercut.solvers.auto import (
     LEAST_PLANES,
     MOST_PLANES,
     PLANES_BYTES,
+    SEVERAL_STEPS,
     TABLE,
     chain_planes,
     resolve,
@@ -89,6 +91,11 @@ CASES = [
     (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
+    (
+        several_classes(200, CrammerSinger()),
+        L1(0.1),
+        Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
+    ),
     (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),

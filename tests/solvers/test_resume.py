@@ -123,6 +123,7 @@ CASES = {
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
     "working_set sampled": lambda: (many_samples(), L1(1e-5)),
+    "smoothing": lambda: (several(CrammerSinger(), fit_intercept=True), L1(0.005)),
     "primal_dual": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L1(0.005)),
     "pair_descent": rings,
     "kernel_hedging": rings,

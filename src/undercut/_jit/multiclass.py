@@ -129,7 +129,8 @@ def softmax_conjugate(slopes, weight, y, share, values):
 def softmax_shifted(slopes, weight, y, rises, out):
     """Slopes of the weighted softmax losses after a shift of the scores by the same b for all samples.
 
-    ``rises[l, k]`` is ``exp(b_k - b_l) - 1``.  Returns the change of the sum of the losses.
+    ``rises[l, k]`` is ``exp(b_k - b_l) - 1``.  Returns the change of the sum of the losses; infinite, and ``out`` is
+    not filled, where rounding leaves a sample no probability.
     """
     change = 0.0
     for i in range(y.size):
@@ -142,6 +143,8 @@ def softmax_shifted(slopes, weight, y, rises, out):
         for k in range(u.size):
             more += u[k] * rise[k] * (k != own)
         more /= weight[i]
+        if not more > -1.0:
+            return np.inf
         change += weight[i] * math.log1p(more)
         others = 0.0
         for k in range(u.size):

@@ -11,6 +11,7 @@ from undercut.solvers.checkpoint import Checkpoint
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
@@ -62,6 +63,7 @@ __all__ = [
     "Relay",
     "ScoreBundle",
     "SmallProgram",
+    "Smoothing",
     "StochasticGradient",
     "Stop",
     "Subgradient",

@@ -74,6 +74,7 @@ from undercut.solvers.conditions import (
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -88,6 +89,7 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
+SEVERAL_STEPS = 10  # the same for L1 with several classes
 WEAK_SMOOTH = 1e-4  # the same for rounded kinks, whose curvature jumps
 PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -177,6 +179,12 @@ TABLE = (
         lambda risk, reg: accepts(PrimalDual(), risk, reg),
         lambda risk: Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS),
         "few planes are needed where lambda is large, and it soon shows where it is not",
+    ),
+    Row(
+        "several classes, margin loss with L1, X in main memory",
+        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(Smoothing(), risk, reg),
+        lambda risk: Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
+        "few planes are needed where lambda is large; elsewhere Newton steps without the kinks find the parameters",
     ),
     Row(
         f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",

@@ -16,6 +16,7 @@ from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
@@ -70,6 +71,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     DualCoordinate,
     WorkingSet,
     PrimalDual,
+    Smoothing,
     PairDescent,
     KernelHedging,
     ProgressiveHedging,

@@ -47,6 +47,9 @@ class ClassScores(ScoreFunction):
     def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
         self.loss, self.y, self.weight, self.n_classes = loss, y, weight, n_classes
 
+    def begin_at(self, b: FloatArray) -> None:
+        """Begin the next search for the best intercepts here, if they are free."""
+
     def rows(self, scores: FloatArray) -> FloatArray:
         """The scores with one row per sample."""
         return scores.reshape(-1, self.n_classes)
@@ -90,6 +93,10 @@ class FreeScores(ClassScores):
         super().__init__(loss, y, weight, n_classes)
         self._share = np.bincount(y, weight, n_classes)  # of each class
         self._hint = np.zeros(n_classes)
+
+    @override
+    def begin_at(self, b: FloatArray) -> None:
+        self._hint = _centered(b)
 
     def _transport(self, utility: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Prices and flows between samples and classes, from the prices b."""

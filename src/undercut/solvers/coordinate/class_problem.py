@@ -25,6 +25,7 @@ from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
 from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
+from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
 from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
@@ -174,6 +175,8 @@ class ClassProblem(SparseProblem):
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
+        if isinstance(self.risk.loss, ShiftedSoftmax):
+            return self.risk.loss.conjugate(slopes, self.weight, self.risk.y, share)
         values = np.empty(self.weight.size)
         softmax_conjugate(slopes, self.weight, self.risk.y, share, values)
         return values
@@ -201,6 +204,7 @@ class ClassProblem(SparseProblem):
     def model(self, at: Iterate) -> tuple[Model, float]:
         P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
         P[np.arange(self.risk.y.size), self.risk.y] += 1.0
+        np.maximum(P, 0.0, out=P)  # rounding
         totals = class_sums(at.slopes) if self.risk.fit_intercept else np.zeros(0)
         damping = min(at.damping, 1.0)
         return ClassModel(at.slopes, P, self.weight, damping, totals), damping
