@@ -31,6 +31,7 @@ from undercut.solvers.coordinate.working_set import WorkingSet, WorkingSetState
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
+FIRST = 0.1  # temperature, in units of the largest cost
 COOLER = 0.3  # the temperature is multiplied by this ...
 SETTLED = 0.3  # ... where the gap of the smooth problem is at most this share of that of the exact one
 INNER = WorkingSet()
@@ -80,8 +81,8 @@ class Smoothing(Solver[SmoothingState, MulticlassRisk, L1 | ElasticNet]):
     def init(self, risk: MulticlassRisk, reg: L1 | ElasticNet, w0: FloatArray) -> SmoothingState:
         scores = risk.phi.rows(risk.design.matvec(w0))
         at = risk.phi.settle(scores)
-        temperature = float(_costs(risk).max()) or 1.0
-        inner = _started(risk, reg, w0, at.b, temperature)
+        temperature = FIRST * float(_costs(risk).max()) or 1.0
+        inner = _started(risk, reg, np.zeros_like(w0), 0.0, temperature)  # w0 may be far from its minimum, and dense
         objective = reg.value(w0) + at.value
         return SmoothingState(temperature, inner, w0, Progress(0, objective, least(risk, reg), 1))
 
