@@ -18,14 +18,6 @@ from undercut.trace import read_trace, read_traces
 
 
 @pytest.fixture
-def cancer(tmp_path):
-    X, y = load_breast_cancer(return_X_y=True)
-    path = tmp_path / "cancer.svm"
-    dump_svmlight_file(scale(X), np.where(y == 1, 1, -1), str(path), zero_based=False)
-    return path
-
-
-@pytest.fixture
 def model(cancer, undercut, tmp_path):
     assert undercut("train", cancer, "-o", tmp_path / "model.uc", "-q") == (0, "", "")
     return tmp_path / "model.uc"

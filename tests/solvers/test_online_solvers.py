@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.catalogue import ALL, Problem
+from tests.catalogue import ALL, Problem, own
 
 from undercut import CuttingPlane, Hinge, LinearRisk, Status, Stop, minimize
 from undercut._jit import online as kernel
@@ -36,14 +36,6 @@ def pairs(losses):
     return pytest.mark.parametrize(
         ("solver", "loss"), [(SOLVERS[name], loss) for name, loss in cases], ids=[f"{n}-{loss}" for n, loss in cases]
     )
-
-
-def own(loss):
-    """The same loss as a user's own, which no compiled pass knows."""
-    kind = type("Own", (type(loss),), {})
-    copy = kind.__new__(kind)
-    copy.__dict__.update(loss.__dict__)
-    return copy
 
 
 @every
