@@ -47,3 +47,9 @@ def test_a_heavy_dependency_has_one_home(package):
 def test_every_room_says_what_it_is_for():
     for folder in {file.parent for file in SOURCE.rglob("*.py")}:
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
+
+
+def test_every_room_is_named_in_the_architecture():
+    told = (SOURCE.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = {file.parent for file in SOURCE.rglob("*.py")} - {SOURCE}
+    assert not [room for room in rooms if f"`{room.name}/`" not in told]
