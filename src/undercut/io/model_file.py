@@ -17,10 +17,10 @@ import os
 from typing import Any, NamedTuple
 
 from undercut.errors import ModelFileError
-from undercut.io.container import DAMAGE, FilePath, opened, sealed, write_whole
+from undercut.io.container import DAMAGE, opened, sealed, write_whole
 from undercut.io.model_file_v1 import from_version_1
 from undercut.io.packing import packed, unpacked
-from undercut.types import Array
+from undercut.types import Array, FilePath
 
 VERSION = 3
 

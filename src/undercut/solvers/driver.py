@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from os import PathLike
 from signal import SIGTERM
 from typing import Any
 
@@ -35,7 +34,7 @@ from undercut.trace import (
     tell_step,
     unproved,
 )
-from undercut.types import FloatArray
+from undercut.types import FilePath, FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one counts as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
@@ -100,7 +99,7 @@ def minimize(
     w0: FloatArray | None = None,
     stop: Stop | None = None,
     callbacks: Iterable[Callback] = (),
-    resume: str | PathLike[str] | None = None,
+    resume: FilePath | None = None,
 ) -> Result:
     """Minimize ``J(w) = reg(w) + R(w)``.
 
