@@ -197,7 +197,7 @@ def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
 class _Run:
     """One run of a solver, from the clock's start to the result."""
 
-    def __init__(self, solver: Solver[Any, Any, Any], stop: Stop, callbacks: Sequence[Callback]) -> None:
+    def __init__(self, solver: Solver[State, Any, Any], stop: Stop, callbacks: Sequence[Callback]) -> None:
         self.solver, self.stop, self.callbacks = solver, stop, callbacks
         self.trace: list[Progress] = []
         self.certificate: Certificate = "none"
@@ -245,12 +245,12 @@ class _Run:
         state: State | None = journal.state()
         if state is None or journal.saved is None:
             tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, []))
-            return self.solver.init(risk, reg, w0)  # type: ignore[no-any-return]
+            return self.solver.init(risk, reg, w0)
         self._began -= journal.seconds
         self.trace = journal.saved.trace
         self._unchanged, self._smallest_gap = journal.saved.header["watch"]
         tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, self.trace.copy()))
-        return self.solver.restored(risk, reg, state)  # type: ignore[no-any-return]
+        return self.solver.restored(risk, reg, state)
 
     def _first_status(self, state: State) -> Status | None:
         """Whether to stop before the next step."""
@@ -260,7 +260,7 @@ class _Run:
 
     def _finished(self, risk: Risk, reg: Regularizer, state: State, status: Status) -> tuple[State, Status]:
         """The state to report, and the status after it."""
-        final: State = self.solver.finish(risk, reg, state)
+        final = self.solver.finish(risk, reg, state)
         if final is state:
             return state, status
         self.trace.append(self._timed(final))
