@@ -23,7 +23,7 @@ from undercut.solvers.saved_run import SavedRun, saved_result
 from undercut.trace import Progress, Result, Status
 from undercut.types import FilePath
 
-CHEAP = 20.0  # a finished problem is written at once if that took at most one such share of the time since
+CHEAP = 20.0  # times the cost of a write: so long after the last one a finished problem is written at once
 
 
 class Checkpoint:
