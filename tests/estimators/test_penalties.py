@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -18,12 +18,6 @@ from undercut.errors import ModelFileError
 from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
 
 SOLVER = LevelBundle()
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return scale(X), y
 
 
 @pytest.fixture(scope="module")

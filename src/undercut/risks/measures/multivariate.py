@@ -17,7 +17,7 @@ from undercut.contracts import Design, Evaluation, SortedScores
 from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
-from undercut.measures.base import Prices
+from undercut.measures.base import EQUAL, Prices
 from undercut.risks.checks import real_targets
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
@@ -130,7 +130,7 @@ class MultivariateRisk(ScoreRisk):
 
     def _phi(self, design: Design) -> MostViolated:
         """The function of the scores, with the prices that the direction between the means of the classes leads to."""
-        plain = MostViolated(self.measure, self.y, Prices())
+        plain = MostViolated(self.measure, self.y, EQUAL)
         if not isinstance(self.measure, ThresholdMeasure):
             return plain
         positive = self.y > 0.0
