@@ -179,9 +179,14 @@ def correlated(rng, form, loss, *, fit_intercept, n=400, d=20):
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "softmax, large"])
 @intercepts
-def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inverse(rng, form, loss, fit_intercept):
+def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inverse(
+    rng, form, kind, fit_intercept, monkeypatch
+):
+    loss, _, is_large = kind.partition(", ")
+    if is_large:
+        monkeypatch.setattr("undercut.risks.scores.hessians.LARGEST", 0)
     risk = correlated(rng, form, loss, fit_intercept=fit_intercept)
     hessian, ridge = risk.curvature(0.1 * rng.standard_normal(risk.n_params)), np.full(risk.n_params, 1e-9)
     inverse = hessian.inverse(ridge)
@@ -190,8 +195,8 @@ def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inve
     root = np.linalg.cholesky(columns + columns.T)
     H = matrix_of(hessian, risk.n_params) + np.diag(ridge)
     sizes = np.linalg.eigvalsh(0.5 * root.T @ H @ root)
-    sizes = sizes[sizes > 0.02] if loss == "softmax" else sizes  # the direction common to all classes has no curvature
-    assert sizes.max() / sizes.min() < (100.0 if loss == "softmax" else 12.0)
+    sizes = sizes[sizes > 0.02] if is_large else sizes  # the direction common to all classes has no curvature
+    assert sizes.max() / sizes.min() < (100.0 if is_large else 12.0)
     scale = np.sqrt(np.diag(H))
     assert np.linalg.cond(H / np.outer(scale, scale)) > 1e3
 
@@ -216,6 +221,24 @@ def test_an_approximate_inverse_saves_products_where_features_are_correlated(rng
     assert ours.lower_bound <= other.objective
     assert other.lower_bound <= ours.objective
     assert with_inverse < 0.8 * (len(products) - with_inverse)
+
+
+def test_an_inverse_is_kept_until_directions_take_more_products_than_a_new_one_costs(rng, monkeypatch):
+    risk, reg = correlated(rng, "sparse", "softmax", fit_intercept=True), L2(1e-9)
+    kind, made, solver = type(risk.curvature(np.zeros(risk.n_params))), [], TruncatedNewton()
+    plain = kind.inverse
+
+    def counted(self, ridge):
+        made.append(None)
+        return plain(self, ridge)
+
+    monkeypatch.setattr(kind, "inverse", counted)
+    for cost, expected in ((5.0, range(1, 4)), (0.0, range(4, 100)), (np.inf, range(1))):
+        made.clear()
+        monkeypatch.setattr(kind, "inversion_cost", lambda self, cost=cost: cost)
+        result = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-5))
+        assert result.status is Status.CONVERGED
+        assert len(made) in expected
 
 
 def test_a_risk_without_a_hessian_is_refused(signs):

@@ -99,6 +99,7 @@ class CrossValidated(CertifiedEstimator):
     lams_ : all lambdas that were tried, from strong to weak
     coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many fits ended before their gap was reached, because the choice could not or would hardly change
+    n_skipped_ : how many of them were not begun, because other folds had shown that their lambda is worse
     """
 
     lams: Any
@@ -246,6 +247,7 @@ class CrossValidated(CertifiedEstimator):
         self.best_score_ = float(scores.means[at])
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
+        self.n_skipped_ = int(scores.skipped.sum())
 
     def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
         """The score of a model on some samples; its own one takes ``rest`` too."""

@@ -241,8 +241,8 @@ def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
         return no_kinks(weight.size)
     pieces = loss.pieces(risk.y)
     caps = pieces.jumps[:, None] * weight
-    caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0
-    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros_like(caps))
+    caps[caps <= NEGLIGIBLE * caps.sum() / caps.size] = 0.0
+    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros(caps.shape))
 
 
 def _rounded(risk: LinearRisk, start: float) -> Kinks:

@@ -1,8 +1,9 @@
 """Newton's method with conjugate gradients and an exact line search, for smooth risks with many parameters.
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
-products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``, or by an approximate inverse
-where making it costs less than the products of the last direction.  The plane at w proves
+products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``, or by an approximate inverse:
+a new one where making it costs less than the products of the last direction, else that of an earlier point.  The plane
+at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
@@ -27,9 +28,18 @@ from undercut.solvers.newton.line_step import NewtonState, descend, restart, sta
 from undercut.types import FloatArray
 
 
+@dataclass(frozen=True)
+class TruncatedNewtonState(NewtonState):
+    derived: ClassVar = ("inverse",)
+
+    products: int = 0  # with the Hessian, for the last direction
+    inverse: Inverse | None = None
+    inverted: InvertibleHessian | None = None  # what the inverse was made of
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
+class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegularizer]):
     """Newton steps by preconditioned conjugate gradients, with an exact line search.
 
     >>> import numpy as np
@@ -47,15 +57,16 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
         require(0.0 < self.forcing < 1.0, "`forcing` must be between 0 and 1", self.forcing)
 
     @override
-    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
-        return start(risk, reg, w0)
+    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> TruncatedNewtonState:
+        begun = start(risk, reg, w0)
+        return TruncatedNewtonState(begun.line, begun.t, begun.solution, begun.cut, begun.progress)
 
     @override
-    def carry(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
-        return restart(risk, reg, state)
+    def carry(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
+        return replace(restart(risk, reg, state), inverse=None, inverted=None)
 
     @override
-    def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+    def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
         w = state.solution
         hessian = risk.curvature(w)
 
@@ -63,24 +74,37 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
             return hessian.product(v) + reg.hessian_product(v)
 
         # 1. The Newton direction, up to a share of the gradient.
-        inverse, preparation = _preconditioner(hessian, reg.hessian_diagonal(risk.n_params), state.products)
+        ridge = reg.hessian_diagonal(risk.n_params)
+        state, preparation = _prepared(hessian, ridge, state)
+        inverse = state.inverse or _by_diagonal(hessian.diagonal() + ridge)
         direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), inverse, self.forcing)
 
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
         progress = replace(moved.progress, n_passes=state.progress.n_passes + count + preparation)
-        return replace(moved, products=max(count, state.products), progress=progress)
+        return replace(moved, products=count, progress=progress)
+
+    @override
+    def restored(
+        self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState
+    ) -> TruncatedNewtonState:
+        if state.inverted is None:
+            return state
+        return replace(state, inverse=state.inverted.inverse(reg.hessian_diagonal(risk.n_params)))
 
 
-def _preconditioner(hessian: HessianOperator, ridge: FloatArray, products: int) -> tuple[Inverse, int]:
-    """An approximate inverse of ``H + diag(ridge)``, and the products that it costs.
+def _prepared(
+    hessian: HessianOperator, ridge: FloatArray, state: TruncatedNewtonState
+) -> tuple[TruncatedNewtonState, int]:
+    """The state with an approximate inverse of ``H + diag(ridge)`` where it pays, and the products that this costs."""
+    if not isinstance(hessian, InvertibleHessian) or not hessian.inversion_cost() < state.products:
+        return state, int(state.inverse is None)
+    made = replace(state, inverse=hessian.inverse(ridge), inverted=hessian)
+    return made, math.ceil(hessian.inversion_cost())
 
-    ``products`` : the most that a direction has taken so far.
-    """
-    if isinstance(hessian, InvertibleHessian) and hessian.inversion_cost() < products:
-        return hessian.inverse(ridge), math.ceil(hessian.inversion_cost())
-    diagonal = hessian.diagonal() + ridge
-    return lambda v: v / diagonal, 1
+
+def _by_diagonal(diagonal: FloatArray) -> Inverse:
+    return lambda v: v / diagonal
 
 
 def conjugate_gradients(
