@@ -199,8 +199,8 @@ def test_demo_says_once_that_it_waits_for_compilation(undercut, monkeypatch, tmp
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
 def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 100))
-    dump_svmlight_file(X, np.where(rng.random(2000) < 0.5, 1, -1), str(tmp_path / "noise.svm"), zero_based=False)
+    X = rng.standard_normal((3000, 200))
+    dump_svmlight_file(X, np.where(rng.random(3000) < 0.5, 1, -1), str(tmp_path / "noise.svm"), zero_based=False)
     command = [sys.executable, "-m", "undercut", "train", str(tmp_path / "noise.svm"), "--solver", "line_search_bundle"]
     command += ["--lambda", "1e-9", "--gap", "1e-9", "--no-intercept", "-o", str(tmp_path / "m.uc")]
     trace = tmp_path / "run.jsonl"

@@ -17,8 +17,8 @@ from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.deadline import time_limit
 from undercut.errors import ClusterError, DataError, NonconvexError, NonfiniteError, require
 from undercut.interrupts import graceful, raise_for, requested
-from undercut.solvers.checkpoint import load_run
-from undercut.solvers.journal import Journal
+from undercut.solvers.saving.checkpoint import load_run
+from undercut.solvers.saving.journal import Journal
 from undercut.threads import exclusive, one_thread
 from undercut.trace import (
     Callback,

@@ -18,8 +18,8 @@ from undercut.io.checkpoint import (
     read_header,
     write_checkpoint,
 )
-from undercut.solvers.fingerprint import Fingerprints
-from undercut.solvers.saved_run import SavedRun, saved_result
+from undercut.solvers.saving.fingerprint import Fingerprints
+from undercut.solvers.saving.saved_run import SavedRun, saved_result
 from undercut.trace import Progress, Result, Status
 from undercut.types import FilePath
 
