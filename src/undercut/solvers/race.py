@@ -18,7 +18,7 @@ import math
 import time
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import Any, cast, final
+from typing import Any, final
 
 from typing_extensions import override
 
@@ -42,7 +42,7 @@ IDLE = 100  # steps without any change after which a candidate is out
 class Runner:
     """One candidate and how it is doing; a step makes a new one."""
 
-    solver: Solver[Any, Any, Any]
+    solver: Solver[State, Any, Any]
     state: State | None = None  # None: not started
     last: State | None = None  # at the end of a run with another regularizer
     spent: float = 0.0
@@ -229,8 +229,8 @@ def _merged(last: Progress, before: Runner, after: Runner) -> Progress:
 def _started(runner: Runner, risk: Risk, reg: Regularizer, w0: FloatArray) -> State:
     """The first state of a candidate: from its run with another regularizer, or from w0."""
     if runner.last is not None:
-        return cast(State, runner.solver.carry(risk, reg, runner.last))
-    return cast(State, runner.solver.init(risk, reg, w0))
+        return runner.solver.carry(risk, reg, runner.last)
+    return runner.solver.init(risk, reg, w0)
 
 
 def _name(runner: Runner) -> str:
