@@ -122,7 +122,10 @@ class OneAgainstRest(HeldOut):
 
 @dataclass(frozen=True)
 class JointClasses(HeldOut):
-    """The accuracy of one problem of several classes without intercepts; ``right`` : the numbers of the classes."""
+    """The accuracy of one problem of several classes; ``right`` : the numbers of the classes.
+
+    Nothing is proved about it where the problem has intercepts: how far they can move is not known.
+    """
 
     risk: MulticlassRisk
     held_out: Matrix
@@ -131,7 +134,7 @@ class JointClasses(HeldOut):
 
     def _leads(self, W: FloatArray) -> FloatArray:
         """The score of the right class less the largest of the others."""
-        scores = self.held_out.matmat(W.reshape(self.risk.n_classes, -1))
+        scores = self.held_out.matmat(W.reshape(self.risk.n_classes, -1)) + self.risk.intercepts(W)
         at = np.arange(self.right.size), self.right
         own = scores[at].copy()
         scores[at] = -np.inf
@@ -143,6 +146,8 @@ class JointClasses(HeldOut):
 
     @override
     def interval(self, solutions: list[FloatArray], radii: list[float]) -> Interval:
+        if self.risk.fit_intercept:
+            return Interval(np.zeros(self.right.size), np.ones(self.right.size))
         lead, reach = self._leads(solutions[0]), math.sqrt(2.0) * radii[0] * self.norms * SLACK
         return _labels(lead - reach, lead + reach)
 
