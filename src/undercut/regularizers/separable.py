@@ -24,6 +24,12 @@ class Terms(NamedTuple):
     lower: Numbers = -math.inf
     upper: Numbers = math.inf
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether all parameters share their l1 and a positive l2, without center and bounds."""
+        is_shared = all(isinstance(term, float) for term in self)
+        return is_shared and float(self.l2) > 0.0 and self[2:] == (0.0, -math.inf, math.inf)
+
 
 class SeparableRegularizer(ProximalRegularizer):
     """A regularizer made of ``Terms``.  With ``soft(x, l1) = sign(x) max(|x| - l1, 0)`` its dual is attained at
@@ -53,18 +59,26 @@ class SeparableRegularizer(ProximalRegularizer):
     @override
     def value(self, w: FloatArray) -> float:
         t = self.terms
+        if t.are_plain:
+            plain = float(t.l1 * np.abs(w).sum() + 0.5 * t.l2 * (w @ w))
+            return math.inf if math.isnan(plain) else plain
         if not ((w >= t.lower) & (w <= t.upper)).all():
             return math.inf
         return float(np.sum(t.l1 * np.abs(w) + 0.5 * t.l2 * (w - t.center) ** 2))
 
     @override
     def conjugate(self, z: FloatArray) -> float:
-        w = self.conjugate_argmax(z)
-        return float(z @ w) - self.value(w) if np.isfinite(w).all() else math.inf
+        w, t = self.conjugate_argmax(z), self.terms
+        if not np.isfinite(w).all():
+            return math.inf
+        return 0.5 * float(t.l2) * float(w @ w) if t.are_plain else float(z @ w) - self.value(w)
 
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         t = self.terms
+        if t.are_plain:
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.asarray((z - np.clip(z, -t.l1, t.l1)) / t.l2)
         force = z + t.l2 * t.center
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             free = np.where(np.abs(force) <= t.l1, 0.0, (force - np.copysign(t.l1, force)) / t.l2)

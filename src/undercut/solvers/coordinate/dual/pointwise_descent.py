@@ -176,7 +176,8 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     def _point(self, a: FloatArray, v: FloatArray, b: float) -> Point:
         """The dual has its constraint in the augmented Lagrangian."""
-        value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
+        soft = self.dual.soft(v)
+        value = float(self.dual.gains(a).sum()) - 0.5 * float(soft @ soft)
         if self.rho > 0.0:
             excess = float(a.sum())
             value -= (b - 0.5 * self.rho * excess) * excess
