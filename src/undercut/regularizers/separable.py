@@ -25,10 +25,9 @@ class Terms(NamedTuple):
     upper: Numbers = math.inf
 
     @property
-    def are_plain(self) -> bool:
-        """Whether all parameters share their l1 and a positive l2, without center and bounds."""
-        is_shared = all(isinstance(term, float) for term in self)
-        return is_shared and float(self.l2) > 0.0 and self[2:] == (0.0, -math.inf, math.inf)
+    def is_bounded(self) -> bool:
+        """Whether there may be a bound: an array of them may hold infinities only."""
+        return _may_differ(self.lower, -math.inf) or _may_differ(self.upper, math.inf)
 
 
 class SeparableRegularizer(ProximalRegularizer):
@@ -48,41 +47,38 @@ class SeparableRegularizer(ProximalRegularizer):
     @property
     @override
     def strong_convexity(self) -> float:
-        return float(np.min(self.terms.l2))
+        return _least(self.terms.l2)
 
     @property
     @override
     def has_finite_dual(self) -> bool:
         t = self.terms
-        return self.strong_convexity > 0.0 or bool(np.isfinite(t.lower).all() and np.isfinite(t.upper).all())
+        return _least(t.l2) > 0.0 or (_is_finite(t.lower) and _is_finite(t.upper))
 
     @override
     def value(self, w: FloatArray) -> float:
         t = self.terms
-        if t.are_plain:
-            plain = float(t.l1 * np.abs(w).sum() + 0.5 * t.l2 * (w @ w))
-            return math.inf if math.isnan(plain) else plain
-        if not ((w >= t.lower) & (w <= t.upper)).all():
+        if t.is_bounded and not ((w >= t.lower) & (w <= t.upper)).all():
             return math.inf
-        return float(np.sum(t.l1 * np.abs(w) + 0.5 * t.l2 * (w - t.center) ** 2))
+        absolute = _dot(t.l1, np.abs(w)) if _may_differ(t.l1, 0.0) else 0.0
+        return absolute + 0.5 * _dot(t.l2, (w - t.center) ** 2) if _may_differ(t.l2, 0.0) else absolute
 
     @override
     def conjugate(self, z: FloatArray) -> float:
-        w, t = self.conjugate_argmax(z), self.terms
-        if not np.isfinite(w).all():
-            return math.inf
-        return 0.5 * float(t.l2) * float(w @ w) if t.are_plain else float(z @ w) - self.value(w)
+        t = self.terms
+        if not t.is_bounded and not _may_differ(t.l2, 0.0):
+            return 0.0 if (np.abs(z) <= t.l1).all() else math.inf
+        w = self.conjugate_argmax(z)
+        return float(z @ w) - self.value(w) if np.isfinite(w).all() else math.inf
 
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         t = self.terms
-        if t.are_plain:
-            with np.errstate(invalid="ignore", over="ignore"):
-                return np.asarray((z - np.clip(z, -t.l1, t.l1)) / t.l2)
         force = z + t.l2 * t.center
+        beyond = force - np.minimum(np.maximum(force, -t.l1), t.l1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            free = np.where(np.abs(force) <= t.l1, 0.0, (force - np.copysign(t.l1, force)) / t.l2)
-        return np.clip(free, t.lower, t.upper)
+            free = beyond / t.l2 if _may_differ(t.l2, 0.0) else np.where(beyond == 0.0, 0.0, beyond / t.l2)
+        return np.minimum(np.maximum(free, t.lower), t.upper) if t.is_bounded else free
 
     @override
     def conjugate_curvature(self, A: FloatArray, z: FloatArray) -> FloatArray:
@@ -99,8 +95,10 @@ class SeparableRegularizer(ProximalRegularizer):
             return 1.0
         t = self.terms
         size = np.abs(z) + slack
-        unbounded = np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower)) & (size > t.l1)
-        return float(np.min((t.l1 / np.maximum(size, 1e-300))[unbounded], initial=1.0))
+        beyond = size > t.l1
+        if t.is_bounded:
+            beyond &= np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower))
+        return float((t.l1 / np.maximum(size, 1e-300))[beyond].min()) if beyond.any() else 1.0
 
     @override
     def near(self, center: FloatArray, tau: float) -> SeparableRegularizer:
@@ -130,3 +128,23 @@ class Termwise(SeparableRegularizer):
     @override
     def terms(self) -> Terms:
         return self._terms
+
+
+# A number for all parameters is the usual case, and NumPy takes microseconds for what Python does at once.
+
+
+def _may_differ(term: Numbers, number: float) -> bool:
+    return isinstance(term, np.ndarray) or term != number
+
+
+def _least(term: Numbers) -> float:
+    return float(term.min()) if isinstance(term, np.ndarray) else float(term)
+
+
+def _is_finite(term: Numbers) -> bool:
+    return bool(np.isfinite(term).all()) if isinstance(term, np.ndarray) else math.isfinite(term)
+
+
+def _dot(term: Numbers, values: FloatArray) -> float:
+    """``sum_j term_j values_j``."""
+    return float(term @ values) if isinstance(term, np.ndarray) else float(term * values.sum())
