@@ -123,7 +123,7 @@ def test_threads_find_the_same_and_folds_can_be_sent_to_processes():
     threads = LinearClassifierCV(**settings, n_jobs=2).fit(X, Y)
     assert threads.lam_ == alone.lam_
     assert threads.cv_results_["mean_test_score"] == pytest.approx(alone.cv_results_["mean_test_score"], abs=0.02)
-    make = alone._maker(Given(X, Y, {"sample_weight": None}, 150), np.arange(100), np.arange(100, 150))
+    make = alone._maker(Given(X, Y, {"sample_weight": None}, 150), np.arange(100), np.arange(100, 150), "fold 1")
     sent = pickle.loads(pickle.dumps(make))()
     assert sent.risks[0].value(np.ones(6)) == make().risks[0].value(np.ones(6))
 

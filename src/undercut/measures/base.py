@@ -71,6 +71,7 @@ class Measure(ABC):
     """A loss Delta of the labels of all samples together; estimators report ``1 - Delta``."""
 
     sees_intercept: ClassVar[bool]  # whether adding a number to all scores changes the risk
+    substitutes: ClassVar[tuple[str, ...]] = ()  # surrogates that may learn more than the bound of the measure
 
     @property
     @abstractmethod
@@ -93,8 +94,8 @@ class Measure(ABC):
     def least(self, n_positive: int, n_negative: int) -> float:
         """Delta of the best labeling there is, which bounds the risk from below."""
 
-    def substitute(self) -> Measure:
-        """The measure whose bound a model is trained by where the bound of this one stays large; usually itself."""
+    def of_part(self, n_part: int, n_samples: int) -> Measure:
+        """The same measure for a part of the samples: one with a count has a share of it."""
         return self
 
     @abstractmethod

@@ -1,9 +1,9 @@
 """Newton's method with conjugate gradients and an exact line search, for smooth risks with many parameters.
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
-products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``, or by an approximate inverse:
-a new one where making it costs less than the products of the last direction, else that of an earlier point.  The plane
-at w proves
+products ``H v`` instead of the Hessian H.  They are preconditioned by the diagonal of ``H + M`` or by an approximate
+inverse of an earlier point, and go on with a new inverse once they have taken as many products as making it costs.
+The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, QuadraticRegularizer, Solver
+from undercut.contracts import CurvedRisk, InvertibleHessian, QuadraticRegularizer, Solver
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
@@ -32,7 +32,6 @@ from undercut.types import FloatArray
 class TruncatedNewtonState(NewtonState):
     derived: ClassVar = ("inverse",)
 
-    products: int = 0  # with the Hessian, for the last direction
     inverse: Inverse | None = None
     inverted: InvertibleHessian | None = None  # what the inverse was made of
 
@@ -74,15 +73,21 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
             return hessian.product(v) + reg.hessian_product(v)
 
         # 1. The Newton direction, up to a share of the gradient.
-        ridge = reg.hessian_diagonal(risk.n_params)
-        state, preparation = _prepared(hessian, ridge, state)
+        ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
         inverse = state.inverse or _by_diagonal(hessian.diagonal() + ridge)
-        direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), inverse, self.forcing)
+        cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
+        found = conjugate_gradients(product, target, inverse, self.forcing, max(1.0, cost))
+        direction, count = found.x, found.products + float(state.inverse is None)
+        if not found.is_near:
+            assert isinstance(hessian, InvertibleHessian)
+            inverse = hessian.inverse(ridge)
+            state = replace(state, inverse=inverse, inverted=hessian)
+            rest = conjugate_gradients(product, found.residual, inverse, self.forcing)
+            direction, count = direction + rest.x, count + math.ceil(cost) + rest.products
 
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
-        progress = replace(moved.progress, n_passes=state.progress.n_passes + count + preparation)
-        return replace(moved, products=count, progress=progress)
+        return replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
 
     @override
     def restored(
@@ -93,24 +98,27 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         return replace(state, inverse=state.inverted.inverse(reg.hessian_diagonal(risk.n_params)))
 
 
-def _prepared(
-    hessian: HessianOperator, ridge: FloatArray, state: TruncatedNewtonState
-) -> tuple[TruncatedNewtonState, int]:
-    """The state with an approximate inverse of ``H + diag(ridge)`` where it pays, and the products that this costs."""
-    if not isinstance(hessian, InvertibleHessian) or not hessian.inversion_cost() < state.products:
-        return state, int(state.inverse is None)
-    made = replace(state, inverse=hessian.inverse(ridge), inverted=hessian)
-    return made, math.ceil(hessian.inversion_cost())
-
-
 def _by_diagonal(diagonal: FloatArray) -> Inverse:
     return lambda v: v / diagonal
 
 
+class Solved(NamedTuple):
+    """Where conjugate gradients have come."""
+
+    x: FloatArray
+    residual: FloatArray
+    products: int
+    is_near: bool  # or cannot come nearer
+
+
 def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray], target: FloatArray, inverse: Inverse, forcing: float
-) -> tuple[FloatArray, int]:
-    """(x, products): ``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``.
+    product: Callable[[FloatArray], FloatArray],
+    target: FloatArray,
+    inverse: Inverse,
+    forcing: float,
+    limit: float = math.inf,
+) -> Solved:
+    """``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``, or ``limit`` is reached.
 
     It ends early at the deadline of the run, and where rounding makes A look indefinite.
     """
@@ -119,10 +127,8 @@ def conjugate_gradients(
     size = float(residual @ scaled)
     enough = forcing**2 * size
     direction = scaled
-    count = 0
-    while count < 3 * target.size + 10:  # exact arithmetic needs at most target.size
+    for count in range(1, 3 * target.size + 11):  # exact arithmetic needs at most target.size
         along = product(direction)
-        count += 1
         curvature = float(direction @ along)
         if not curvature > 0.0:
             break
@@ -132,5 +138,7 @@ def conjugate_gradients(
         last, size = size, float(residual @ scaled)
         if size <= enough or expired():
             break
+        if count >= limit:
+            return Solved(x, residual, count, is_near=False)
         direction = scaled + size / last * direction
-    return x, count
+    return Solved(x, residual, count, is_near=True)
