@@ -78,7 +78,7 @@ def test_a_choice_that_tells_no_samples_apart_is_told():
 
 
 def test_a_loss_that_is_not_convex_is_refused_by_its_name():
-    with pytest.raises(ParameterError, match="convex `loss`.*'ramp'"):
+    with pytest.raises(ParameterError, match=r"convex `loss`.*'ramp'"):
         LinearClassifierCV([0.1], loss="ramp").fit(X, Y)
 
 
