@@ -43,7 +43,7 @@ def choice(surrogates, is_over=lambda: False):
         folds=stratified_folds(y),
         is_tuned=False,
         random_state=0,
-        solve=lambda risk, problem: risk,
+        solve=lambda risk, problem, gap_rel: risk,
         is_over=is_over,
     )
     return validation.best(surrogates)

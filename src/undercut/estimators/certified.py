@@ -83,8 +83,12 @@ class Minimizer:
         problem: Problem = NAMELESS,
         solver: Any = None,
         gap_rel: float = 0.0,
+        is_measure: bool = False,
     ) -> Result:
-        """Minimize ``reg + risk``, to ``gap_rel`` where the fit asks for less; a run that ends early warns."""
+        """Minimize ``reg + risk``, to ``gap_rel`` where the fit asks for less; a run that ends early warns.
+
+        The gap of a model that ``is_measure`` says to be of a measure is relative to what it gains over equal scores.
+        """
         name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
@@ -93,7 +97,7 @@ class Minimizer:
             baseline = constant_objective(risk, reg)
             stop = self._stop(name)
             stop = replace(stop, gap_rel=max(stop.gap_rel, gap_rel))
-            if is_bound_of_a_measure(risk):
+            if is_measure or is_bound_of_a_measure(risk):
                 stop = replace(stop, baseline=baseline)
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
             if result.interrupted and stopped:

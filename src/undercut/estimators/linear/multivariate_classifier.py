@@ -29,8 +29,6 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
-FOLD_GAP = 1e-2  # relative gap of fits that only choose
-
 
 class Fitted(NamedTuple):
     """A model of all samples."""
@@ -41,7 +39,9 @@ class Fitted(NamedTuple):
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
-    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
+    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` for a measure such as F1; two classes.
+
+    R is the convex bound of the measure (``MultivariateRisk``) or another surrogate that validation prefers.
 
     The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
     no weights.
@@ -59,18 +59,23 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
     threshold : "auto", "own" or "cv"
-        "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
+        "own" is the intercept that belongs to the surrogate.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
-        samples of these scores.  ``random_state`` divides and draws.  The certificate
-        is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
-        expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
+        samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
         "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
         samples, and "own" otherwise and with ``fit_intercept=False``.
-    surrogate : "auto" or "own"
-        "own" minimizes the bound of the measure itself.  The bounds of the top k and of the partial ROC area learn
-        little where the classes overlap: with "auto", once it is proved that such a bound stays above a twentieth of
-        that of equal scores, the bound of the average precision is minimized in its place, and the certificate is
-        that of this problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
+    surrogate : "auto", "own", "squared_hinge" or "average_precision"
+        What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
+        in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);
+        "average_precision" the bound of that measure.  "auto" chooses by the measure itself, on the samples that the
+        folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
+        the difference.  It chooses among the first two for F-beta, the balanced error, Matthews correlation and
+        functions of one's own where each class has at least 50 samples; among all three for the top k, the
+        break-even point and the partial ROC area; the ROC area has its own bound.  ``surrogate_`` and the certificate
+        are those of the choice.
+        Five folds for each surrogate share ``max_seconds`` with the fit to all samples (two folds for one that is
+        behind after them), and a relative gap of 0.05 or 0.01 is enough for them; ``random_state`` divides and draws.
+        A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -78,7 +83,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     coef_ : array of shape (1, n_features)
     intercept_ : array of shape (1,)
     classes_ : array of two labels
-    surrogate_ : the ``Measure`` whose bound was minimized
+    surrogate_ : the ``Measure`` whose bound was minimized, or the ``Loss``
     objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
@@ -164,13 +169,13 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         risk = surrogate.risk(design, signs)
         about = f"by the {surrogate.name}" if surrogate.name else ""
         problem = Problem(signs, None, about, surrogate.name)
-        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem))
+        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem, is_measure=True))
 
     def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
         """Fits without a fold begin at w = 0: one that begins at the solution of all samples may end there."""
 
-        def solve(risk: ScoreRisk, problem: Problem) -> FloatArray:
-            return minimizer(risk, L2(self.lam), problem=problem, gap_rel=FOLD_GAP).w
+        def solve(risk: ScoreRisk, problem: Problem, gap_rel: float) -> FloatArray:
+            return minimizer(risk, L2(self.lam), problem=problem, gap_rel=gap_rel, is_measure=True).w
 
         return Validation(
             measure=self._measure(),
@@ -220,7 +225,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
     def _remedy_for_constant(self) -> str:
         measure = self._measure()
-        if isinstance(measure, TopMeasure):
+        if isinstance(measure, TopMeasure) and self.surrogate_ == measure:
             return (
                 f'the bound of {measure.name} cannot be improved on here: use surrogate="auto", or measure="roc_auc" '
                 'or "average_precision" and take the k samples with the highest scores, or a smaller lam'

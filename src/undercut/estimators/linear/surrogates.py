@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -20,8 +20,8 @@ from typing_extensions import override
 from undercut.contracts import Design, Loss
 from undercut.estimators.linear.thresholds import BOOTSTRAPS, Split, averaged_threshold, best_threshold, resampled
 from undercut.estimators.targets import Problem
-from undercut.losses import SquaredHinge
-from undercut.measures import AveragePrecision, FBeta, Measure, ThresholdMeasure
+from undercut.losses import Hinge, SquaredHinge
+from undercut.measures import AveragePrecision, BalancedError, FBeta, Measure, ThresholdMeasure
 from undercut.risks import LinearRisk, MultivariateRisk
 from undercut.risks.measures.multivariate import class_prices
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -29,13 +29,14 @@ from undercut.selection.shared_rows import SharedRows
 from undercut.types import Array, FloatArray
 
 FIRST_FOLDS = 2  # after so many folds a surrogate that is behind is given up
-Solve: TypeAlias = Callable[[ScoreRisk, Problem], FloatArray]
+Solve: TypeAlias = Callable[[ScoreRisk, Problem, float], FloatArray]  # the last one is the relative gap
 
 
 class Surrogate(ABC):
     """A convex function of the scores that a model is trained by; labels are -1 and +1."""
 
     name: str  # in titles and checkpoints
+    rough_gap: ClassVar[float] = 1e-2  # relative gap that is enough for a fit that only chooses
 
     @property
     @abstractmethod
@@ -53,8 +54,9 @@ class Surrogate(ABC):
 
 @dataclass(frozen=True)
 class Bound(Surrogate):
-    """The convex bound of a measure."""
+    """The convex bound of a measure, the last percent of whose gap takes most of the time."""
 
+    rough_gap = 0.05
     measure: Measure
     fit_intercept: bool
     name: str = ""
@@ -75,20 +77,21 @@ class Bound(Surrogate):
 
 
 @dataclass(frozen=True)
-class PricedHinge(Surrogate):
-    """The mean squared hinge loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
+class PricedLoss(Surrogate):
+    """The mean of a loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
 
     Samples of a part keep their places and the others have no weight, so that any design serves.
     """
 
     measure: Measure
     fit_intercept: bool
-    name: str = "squared hinge"
+    loss: ClassVar[Loss] = SquaredHinge()
+    name = "squared hinge"
 
     @property
     @override
-    def trained_by(self) -> Loss:
-        return SquaredHinge()
+    def trained_by(self) -> Measure | Loss:
+        return self.loss
 
     @override
     def risk(self, design: Design, signs: FloatArray) -> ScoreRisk:
@@ -100,15 +103,30 @@ class PricedHinge(Surrogate):
         prices = class_prices(measure, SharedRows(design, rows), signs[rows])
         weight = np.zeros(signs.size)
         weight[rows] = np.where(signs[rows] > 0.0, prices.miss, prices.alarm)
-        return LinearRisk(design, signs, SquaredHinge(), weight, self.fit_intercept)
+        return LinearRisk(design, signs, self.loss, weight, self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class BalancedBound(PricedLoss):
+    """The bound of the balanced error: a mean hinge loss, for which there are faster solvers than for a maximum."""
+
+    loss: ClassVar[Loss] = Hinge()
+    name = ""
+
+    @property
+    @override
+    def trained_by(self) -> Measure:
+        return self.measure
 
 
 def surrogate_named(name: str, measure: Measure, fit_intercept: bool) -> Surrogate:
     """By the name of a parameter."""
     if name == "squared_hinge":
-        return PricedHinge(measure, fit_intercept)
+        return PricedLoss(measure, fit_intercept)
     if name == "average_precision":
         return Bound(AveragePrecision(), fit_intercept, "average precision")
+    if isinstance(measure, BalancedError):
+        return BalancedBound(measure, fit_intercept)
     return Bound(measure, fit_intercept)
 
 
@@ -165,7 +183,7 @@ class Validation:
         about = f"fold {number} of {len(self.folds)}"
         title = f"{surrogate.name}, {about}" if surrogate.name else about
         risk = surrogate.part(self.design, self.signs, train)
-        w = self.solve(risk, Problem(self.signs[train], None, title, title.partition(" of ")[0]))
+        w = self.solve(risk, Problem(self.signs[train], None, title, title.partition(" of ")[0]), surrogate.rough_gap)
         scores = self.design.matvec(w)
         if self.measure.sees_intercept:
             return scores + risk.intercept(w)
