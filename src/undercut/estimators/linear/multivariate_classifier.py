@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.certified import CertifiedEstimator, Minimizer, Rough
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
@@ -36,6 +36,7 @@ class Fitted(NamedTuple):
     surrogate: Surrogate
     risk: ScoreRisk
     result: Result
+    threshold: float = 0.0  # on top of the intercept
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
@@ -69,12 +70,13 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);
         "average_precision" the bound of that measure.  "auto" chooses by the measure itself, on the samples that the
         folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
-        the difference.  It chooses among the first two for F-beta, the balanced error, Matthews correlation and
-        functions of one's own where each class has at least 50 samples; among all three for the top k, the
-        break-even point and the partial ROC area; the ROC area has its own bound.  ``surrogate_`` and the certificate
-        are those of the choice.
-        Five folds for each surrogate share ``max_seconds`` with the fit to all samples (two folds for one that is
-        behind after them), and a relative gap of 0.05 or 0.01 is enough for them; ``random_state`` divides and draws.
+        the difference (or by its average precision, where a measure of a ranking does not tell).  It chooses among
+        the first two for F-beta, the balanced error, Matthews correlation and functions of one's own where each class
+        has at least 50 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
+        area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
+        Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
+        or 0.01 is enough for them; one that is behind after two folds, or takes over 200 steps in a fold, is given
+        up.  ``random_state`` divides and draws.
         A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
@@ -132,35 +134,46 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         are gathered, 8 bytes a row.
         """
         last = Start.of(self)
-        if is_partitioned(X):
-            data = PartitionedData.of(X, y)
-            data.require("y", "pass y")
-            take_columns(self, data)
-            design: Design = ShardedDesign(data.parts)
-            y = data.gathered("y")
-        else:
-            X, y = validated(self, X, y=y, reset=True)
-            design = trusted_design(X)
+        design, y = self._read(X, y)
         if self.threshold == "cv" and not self.fit_intercept:
             raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
         own = self._tasks(design, y)[0]
         start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        surrogates, folds = [self._surrogate(name) for name in self._surrogate_names(signs)], self._folds(signs)
         minimizer = self._minimizer()
-        minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
-        w0 = None if start is None else start[0]
-        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, w0)
-        held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
-        if held is not None and held.surrogate is not fitted.surrogate:
-            minimizer.share_among(1)
-            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, w0)
+        fitted = self._chosen(minimizer, design, signs, None if start is None else start[0])
         self.surrogate_ = fitted.surrogate.trained_by
         risk = fitted.risk if own.risk.measure.sees_intercept else own.risk
         self._take([Task(risk)], [fitted.result.w])
-        if held is not None:
-            self.intercept_ = self.intercept_ - held.threshold
+        self.intercept_ = self.intercept_ - fitted.threshold
         return self._conclude(minimizer, [fitted.result])
+
+    def _read(self, X: Any, y: Any) -> tuple[Design, Array]:
+        """The samples, checked, and all labels."""
+        if not is_partitioned(X):
+            X, y = validated(self, X, y=y, reset=True)
+            return trusted_design(X), y
+        data = PartitionedData.of(X, y)
+        data.require("y", "pass y")
+        take_columns(self, data)
+        return ShardedDesign(data.parts), data.gathered("y")
+
+    def _chosen(self, minimizer: Minimizer, design: Design, signs: FloatArray, start: FloatArray | None) -> Fitted:
+        """The model of the surrogate that validation prefers, with the threshold that it chooses.
+
+        The first surrogate is fitted to all samples before: there is a model whenever the user ends the fit.
+        """
+        surrogates = [self._surrogate(name) for name in self._surrogate_names(signs)]
+        folds = self._folds(signs)
+        minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
+        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, start)
+        held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
+        if held is None:
+            return fitted
+        if held.surrogate is not fitted.surrogate:
+            minimizer.share_among(1)
+            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, start)
+        return fitted._replace(threshold=held.threshold)
 
     def _fitted_to_all(
         self, minimizer: Minimizer, surrogate: Surrogate, design: Design, signs: FloatArray, start: FloatArray | None
@@ -174,8 +187,9 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
         """Fits without a fold begin at w = 0: one that begins at the solution of all samples may end there."""
 
-        def solve(risk: ScoreRisk, problem: Problem, gap_rel: float) -> FloatArray:
-            return minimizer(risk, L2(self.lam), problem=problem, gap_rel=gap_rel, is_measure=True).w
+        def solve(risk: ScoreRisk, problem: Problem, rough: Rough) -> FloatArray | None:
+            result = minimizer(risk, L2(self.lam), problem=problem, rough=rough, is_measure=True)
+            return None if result.n_steps >= rough.max_steps else result.w
 
         return Validation(
             measure=self._measure(),
