@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn import metrics
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
 
@@ -47,12 +47,6 @@ CHECKED = ["f1", "f0.5", "precision@2", "recall@2", "prbep", "roc_auc", "balance
 @parametrize_with_checks([MultivariateClassifier(name) for name in CHECKED], expected_failed_checks=few_at_the_top)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return scale(X), y
 
 
 @pytest.fixture(scope="module")

@@ -199,6 +199,14 @@ def test_a_risk_without_slope_has_a_path_of_zeros():
     assert not path.coefficients.any()
 
 
+@pytest.mark.parametrize("shift", [0.0, -10.0])
+def test_a_function_below_zero_has_a_grid_as_well(shift):
+    risk = FunctionRisk(lambda w: (float(np.abs(w - 1.0).sum()) + shift, np.sign(w - 1.0)), n_params=3)
+    path = regularization_path(risk)
+    assert len(path) > 8
+    assert path.risks[-1] == pytest.approx(shift, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("lams", "rule"),
     [([], "at least one"), ([0.1, -1.0], "positive"), ([0.0], "positive"), ([np.nan], "positive"), ("many", "numbers")],

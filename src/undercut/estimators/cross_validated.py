@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, frames_inside
+from undercut.estimators.folds import Split, checked_splits, named_fold
 from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
 from undercut.selection.cross_validation import Fold, Scores, Search, Watch, cross_validate
@@ -99,6 +100,7 @@ class CrossValidated(CertifiedEstimator):
     lams_ : all lambdas that were tried, from strong to weak
     coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many fits ended before their gap was reached, because the choice could not or would hardly change
+    n_skipped_ : how many of them were not begun, because other folds had shown that their lambda is worse
     """
 
     lams: Any
@@ -141,7 +143,10 @@ class CrossValidated(CertifiedEstimator):
         if lams is None and len(risks) > 1:
             lams = self._found_grid(given, search)
         if epsilon is not None and len(risks) > 1:
-            raise ParameterError(f"`epsilon` is for fits of one problem; this one has {len(risks)}, one per class")
+            raise ParameterError(
+                f"`epsilon` is for fits of one problem; this one has {len(risks)}, one per class: use `multi_class` "
+                "crammer_singer or multinomial, which have one for all classes"
+            )
         make = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=search.stop)
         return Path.sum([make(risk, lams, epsilon=epsilon) for risk in risks])
 
@@ -188,13 +193,14 @@ class CrossValidated(CertifiedEstimator):
         settings = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         return self._kind(**settings | {"lam": lam})
 
-    def _maker(self, given: Given, train: Array, held_out: Array) -> Callable[[], Fold]:
-        return partial(self._fold, self._plain(1.0), given, train, held_out)
+    def _maker(self, given: Given, train: Array, held_out: Array, name: str) -> Callable[[], Fold]:
+        return partial(named_fold, partial(self._fold, self._plain(1.0), given, train, held_out), name)
 
-    def _splits(self, given: Given, groups: Any) -> list[tuple[Array, Array]]:
-        splits = list(self._splitter(given).split(np.zeros((given.n, 1)), self._split_target(given), groups))
-        for number, (train, _) in enumerate(splits):
-            self._check_fold(given, train, f"fold {number + 1} of {len(splits)}")
+    def _splits(self, given: Given, groups: Any) -> list[Split]:
+        rows = self._splitter(given).split(np.zeros((given.n, 1)), self._split_target(given), groups)
+        splits = checked_splits(rows, given.n)
+        for split in splits:
+            self._check_fold(given, split.train, split.name)
         return splits
 
     def _splitter(self, given: Given) -> Any:
@@ -208,7 +214,8 @@ class CrossValidated(CertifiedEstimator):
     def _check_fold(self, given: Given, train: Array, name: str) -> None:
         """Refuse a fold whose training part cannot be learned from."""
         if is_classifier(self):
-            check_classes(given.y[train], name)
+            weight = given.rest.get("sample_weight")
+            check_classes(given.y[train if weight is None else train[weight[train] > 0.0]], name)
 
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
@@ -256,6 +263,7 @@ class CrossValidated(CertifiedEstimator):
         self.best_score_ = float(scores.means[at])
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
+        self.n_skipped_ = int(scores.skipped.sum())
 
     def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
         """The score of a model on some samples; its own one takes ``rest`` too."""
@@ -285,11 +293,11 @@ def _warn_unfinished(scores: Scores) -> None:
 
 def check_classes(y: Array, fold: str) -> None:
     """Refuse a fold with a single class to train on."""
-    classes = np.unique(y)
-    if classes.size < 2:
+    classes = np.unique(y).tolist()
+    if len(classes) < 2:
         raise DataError(
-            f"{fold} has samples of a single class to train on, {classes[0]!r}: use fewer folds, or a stratified "
-            "splitter such as cv=5"
+            f"{fold} has samples of a single class to train on, {classes}: use fewer folds, a stratified splitter "
+            "such as cv=5, or more samples of the other class"
         )
 
 

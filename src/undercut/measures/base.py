@@ -26,6 +26,9 @@ class Prices(NamedTuple):
     alarm: float = 1.0
 
 
+EQUAL = Prices()
+
+
 class Ranked(NamedTuple):
     """The scores of both classes, each descending, with the sums of the scores that mistakes change."""
 
@@ -33,10 +36,10 @@ class Ranked(NamedTuple):
     negatives: FloatArray
     missed: FloatArray  # [tp]: the sum of all positives but the best tp
     alarms: FloatArray  # [fp]: the sum of the best fp negatives
-    prices: Prices = Prices()
+    prices: Prices = EQUAL
 
     @classmethod
-    def of(cls, positives: FloatArray, negatives: FloatArray, prices: Prices = Prices()) -> Ranked:  # noqa: B008
+    def of(cls, positives: FloatArray, negatives: FloatArray, prices: Prices = EQUAL) -> Ranked:
         """From two descending arrays."""
         missed, alarms = np.zeros(positives.size + 1), np.zeros(negatives.size + 1)
         np.cumsum(positives[::-1], out=missed[-2::-1])

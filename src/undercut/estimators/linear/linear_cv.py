@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn.model_selection import LeaveOneOut
 from sklearn.utils._param_validation import StrOptions
 from typing_extensions import override
 
-from undercut.errors import ParameterError
+from undercut.errors import ConstantModelWarning, ParameterError, require
+from undercut.estimators.certified import frames_inside
 from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting, warn_end
-from undercut.estimators.inputs import checked_weight, validated
+from undercut.estimators.inputs import checked_weight, optional_weight, validated
 from undercut.estimators.linear.linear_classifier import LinearClassifier
 from undercut.estimators.linear.linear_regressor import LinearRegressor
 from undercut.estimators.targets import encode_classes
@@ -29,6 +31,7 @@ from undercut.selection.leave_one_out import left_out_errors
 from undercut.types import Array, FloatArray
 
 ERROR_SCORES = {"r2": 2, "neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}  # powers of the error
+LEFT_OUT_SCORES = {None: 2, "neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}  # of one sample
 
 
 class WeightedFolds(CrossValidated):
@@ -83,13 +86,29 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearClassifierCV:
         """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
-        return self._select(self._given(X, y, sample_weight), groups)
+        self._select(self._given(X, y, sample_weight), groups)
+        self._warn_if_one_class(self.predict(X))
+        return self
+
+    def _warn_if_one_class(self, predicted: Array) -> None:
+        """Warn where the chosen model tells no samples apart, unless its fit has told that it learned nothing."""
+        results = self.result_ if isinstance(self.result_, list) else [self.result_]
+        has_learned = sum(result.baseline for result in results) - self.objective_ > self.gap_
+        if has_learned and (predicted == predicted[0]).all():
+            warnings.warn(
+                f"the chosen model calls all samples {predicted[:1].tolist()[0]!r}, and no lambda of the grid has a "
+                'better score: use class_weight="balanced", a `scoring` such as "balanced_accuracy" or "roc_auc", or '
+                "smaller `lams`",
+                ConstantModelWarning,
+                stacklevel=frames_inside(),
+            )
 
     def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
         self._joint_loss()
+        require(self._loss().is_convex, "a path needs a convex `loss`: fit each lambda by itself", self.loss)
         X, y = validated(self, X, y=y, reset=True)
         encode_classes(y)
-        return Given(X, y, {"sample_weight": sample_weight}, y.size)
+        return Given(X, y, {"sample_weight": optional_weight(sample_weight, X)}, y.size)
 
     @override
     def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
@@ -112,7 +131,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
     lams, scoring, rule, extend, n_jobs : as in ``CrossValidated``
     cv : int, a splitter, a list of splits, or "loo"
         "loo" leaves out every sample once, in closed form: for the squared loss with the L2 penalty.  The score is then
-        minus the squared error.
+        minus the squared error, or with scoring="neg_mean_absolute_error" minus the absolute one.
     loss, penalty, l1_ratio, solver, ... : as in ``LinearRegressor``
 
     Attributes are those of ``CrossValidated``.
@@ -145,7 +164,8 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
 
     def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
-        return Given(X, np.asarray(y, dtype=np.float64), {"sample_weight": sample_weight}, y.size)
+        weight = {"sample_weight": optional_weight(sample_weight, X)}
+        return Given(X, np.asarray(y, dtype=np.float64), weight, y.size)
 
     @override
     def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
@@ -166,9 +186,13 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
                 'leaving out every sample is for loss="squared", penalty="l2" and samples without weights, where it '
                 f"has a closed form: use cv=10; got loss={self.loss!r}, penalty={self.penalty!r}"
             )
+        known = self.scoring in list(LEFT_OUT_SCORES)
+        require(known, "`scoring` of single samples that are left out must be an error: "
+                '"neg_mean_squared_error" or "neg_mean_absolute_error"', self.scoring)  # fmt: skip
         lams = self._found_grid(given, self._search()) if self.lams is None else given_grid(self.lams)
         began = time.perf_counter()
-        scores = -(left_out_errors(given.X, given.y, lams, fit_intercept=self.fit_intercept) ** 2).T
+        errors = np.abs(left_out_errors(given.X, given.y, lams, fit_intercept=self.fit_intercept))
+        scores = -(errors ** LEFT_OUT_SCORES[self.scoring]).T
         zeros = {name: np.zeros_like(scores) for name in ARRAYS}
         zeros["fit_seconds"] += (time.perf_counter() - began) / scores.size
         found = Scores(lams, ends=[], **zeros | {"scores": scores})

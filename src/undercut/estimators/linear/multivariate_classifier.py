@@ -63,7 +63,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         "own" is the intercept that belongs to the surrogate.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
         samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
-        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
+        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 20
         samples, and "own" otherwise and with ``fit_intercept=False``.
     surrogate : "auto", "own", "squared_hinge" or "average_precision"
         What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
@@ -72,7 +72,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
         the difference (or by its average precision, where a measure of a ranking does not tell).  It chooses among
         the first two for F-beta, the balanced error, Matthews correlation and functions of one's own where each class
-        has at least 50 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
+        has at least 20 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
         area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
         Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
         or 0.01 is enough for them; one that is behind after two folds, or takes over 200 steps in a fold, is given

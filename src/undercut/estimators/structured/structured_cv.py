@@ -220,6 +220,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SequenceLabeler._parameter_constraints,
         **CrossValidated._own_constraints,
+        "scoring": [callable, None],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

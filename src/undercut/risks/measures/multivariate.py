@@ -17,7 +17,7 @@ from undercut.contracts import Design, Evaluation, SortedScores
 from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
-from undercut.measures.base import Prices
+from undercut.measures.base import EQUAL, Prices
 from undercut.risks.checks import real_targets
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
@@ -109,7 +109,7 @@ def class_prices(measure: ThresholdMeasure, design: Design, y: FloatArray) -> Pr
     shares = np.where(positive, 1.0 / max(positive.sum(), 1), -1.0 / max((~positive).sum(), 1))
     with np.errstate(over="ignore", invalid="ignore"):
         scores = design.matvec(design.rmatvec(shares))
-        return measure.prices(MostViolated(measure, y, Prices()).rank(scores)[0])
+        return measure.prices(MostViolated(measure, y, EQUAL).rank(scores)[0])
 
 
 class MultivariateRisk(ScoreRisk):
@@ -140,7 +140,7 @@ class MultivariateRisk(ScoreRisk):
     def _phi(self, design: Design) -> MostViolated:
         """The function of the scores, with the prices of both classes."""
         if not isinstance(self.measure, ThresholdMeasure):
-            return MostViolated(self.measure, self.y, Prices())
+            return MostViolated(self.measure, self.y, EQUAL)
         kind = FreeThreshold if self.fit_intercept else MostViolated
         return kind(self.measure, self.y, class_prices(self.measure, design, self.y))
 
