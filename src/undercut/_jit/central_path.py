@@ -47,6 +47,7 @@ SMALLEST_UNIT = 1e-8  # share of a norm, of entries that count as zero
 WALL = 1e29  # caps beyond this are bounds
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INNER = OPTIONS | INNER_ONLY
+INLINED = OPTIONS | {"inline": "always"}  # for one caller, which else would compile all that they call once more
 
 
 @njit(**OPTIONS)
@@ -104,7 +105,7 @@ def follow(
     return best_x, best
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _direction(
     X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping, scores,
     slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
@@ -141,7 +142,7 @@ def _direction(
         damping = max(10.0 * damping, FIRST_DAMPING)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _copy(x, inside, to_x, to):
     for j in range(x.size):
         to_x[j] = x[j]
@@ -199,7 +200,7 @@ def _gradient(
     return smooth, whole, gap
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _at_kinks(n, left, kinks, inside, scores, slopes, g):
     """(value, gap) of the kinked functions at the scores; fill g, the slopes of all functions."""
     whole, gap = 0.0, 0.0
@@ -257,7 +258,7 @@ def _by_dual(power, strength, x, residual, base, tilt):
     return value, gap
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _corrected(
     X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
     scores, kinks, inside, D, total, shares, is_smooth, change,
@@ -300,7 +301,7 @@ def _corrected(
     return reach
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _inner(a, b):
     total = 0.0
     for i in range(a.size):
