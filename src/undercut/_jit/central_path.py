@@ -60,7 +60,7 @@ def follow(
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
     base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
-    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
+    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)
     forward(X, has_intercept, signs, x, scores)
     shares, scale = 0.0, TINY
     for k in range(shape[0]):
@@ -264,8 +264,8 @@ def _corrected(
     scores, kinks, inside, D, total, shares, is_smooth, change,
 ):  # fmt: skip
     """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
-    first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
-    aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
+    first, to_dx = ds.copy(), np.empty(dx.size)
+    aim, to_aim, to_change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)  # longer than needed
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
     kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
