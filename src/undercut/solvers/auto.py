@@ -153,6 +153,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
+        f"elastic net, smooth loss, large sparse X with more than {MANY_FEATURES} features, weak regularization",
+        lambda risk, reg: (
+            is_wide(risk) and accepts(WorkingSet(), risk, reg) and has_dual(risk, reg) and not is_strong(risk, reg)
+        ),
+        lambda risk: Race(candidates=(DualCoordinate(), WorkingSet())),
+        "many parameters are not zero, and a sweep over the samples costs the same however many",
+    ),
+    Row(
         "L1 or elastic net, smooth loss, X in main memory",
         lambda risk, reg: accepts(WorkingSet(), risk, reg),
         lambda risk: WorkingSet(),
