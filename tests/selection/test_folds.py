@@ -73,12 +73,12 @@ def test_errors_of_a_fold_name_it():
 
 def test_a_choice_that_tells_no_samples_apart_is_told():
     rare = (X[:, 0] > 1.0) & (X[:, 1] > 0.0)
-    with pytest.warns(ConstantModelWarning, match='calls all samples False, .* class_weight="balanced"'):
+    with pytest.warns(ConstantModelWarning, match=r'calls all samples False, .* class_weight="balanced"'):
         LinearClassifierCV([10.0, 3.0], gap_rel=1e-6, loss="logistic").fit(X, rare)
 
 
 def test_a_loss_that_is_not_convex_is_refused_by_its_name():
-    with pytest.raises(ParameterError, match="convex `loss`.*'ramp'"):
+    with pytest.raises(ParameterError, match=r"convex `loss`.*'ramp'"):
         LinearClassifierCV([0.1], loss="ramp").fit(X, Y)
 
 
