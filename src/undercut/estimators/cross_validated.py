@@ -25,8 +25,9 @@ from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
 from undercut.selection.cross_validation import Fold, Scores, Search, Watch, cross_validate
 from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
-from undercut.selection.path import Path, path_points, regularization_path
+from undercut.selection.path import Path, regularization_path
 from undercut.solvers import Stop
+from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
 OWN = {  # the parameters that stand in place of lambda, and their defaults
@@ -147,7 +148,7 @@ class CrossValidated(CertifiedEstimator):
                 "crammer_singer or multinomial, which have one for all classes"
             )
         make = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=search.stop)
-        return Path.sum([make(risk, lams, epsilon=epsilon) for risk in risks])
+        return Path.sum([_uninterrupted(make(risk, lams, epsilon=epsilon)) for risk in risks])
 
     def _select(self, given: Given, groups: Any = None) -> Self:
         """Choose lambda and fit the plain estimator with it."""
@@ -216,11 +217,9 @@ class CrossValidated(CertifiedEstimator):
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
         stop = replace(search.stop, gap_rel=max(GRID_GAP, self.gap_rel))
-        ends = [
-            [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
-            for risk in self._all(self._plain(1.0), given)
-        ]
-        high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
+        find = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=stop)
+        paths = [_uninterrupted(find(risk)) for risk in self._all(self._plain(1.0), given)]
+        high, low = max(path.lams[0] for path in paths), min(path.lams[-1] for path in paths)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
     def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
@@ -265,6 +264,13 @@ class CrossValidated(CertifiedEstimator):
         if self.scoring is None:
             return None
         return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def _uninterrupted(path: Path) -> Path:
+    """The path, unless Ctrl-C ended it: that ends the fit too."""
+    if path.statuses[-1] is Status.STOPPED:
+        raise KeyboardInterrupt
+    return path
 
 
 def _warn_unfinished(scores: Scores) -> None:

@@ -81,10 +81,10 @@ def _path(file: Path, given: Given) -> int:
         with _live(given) as live:
             chooser._watch = live
             chooser.fit(X, y, **rest)
-    lams = chooser.lams_ if "cv" in given else given.get("lambdas")
-    path = chooser.full_path(X, y, lams=lams, epsilon=given["epsilon"], **rest)
     if "output" in given:
         write_model(_with_table(chooser.best_estimator_, chooser), given["output"])
+    lams = chooser.lams_ if "cv" in given else given.get("lambdas")
+    path = chooser.full_path(X, y, lams=lams, epsilon=given["epsilon"], **rest)
     if "plot" in given:
         results, lam = getattr(chooser, "cv_results_", None), getattr(chooser, "lam_", None)
         plot_path(path, given["plot"], cv_results=results, lam=lam, names=_names(chooser, path))
