@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parent.parent / "src" / "undercut"
 HOMES = {  # prefixes of the modules that may import each heavy dependency
     "dask": ["maps.cluster"],
@@ -36,14 +34,19 @@ def imports(file: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-@pytest.mark.parametrize("package", HOMES)
-def test_a_heavy_dependency_has_one_home(package):
+def test_a_heavy_dependency_has_one_home():
     for file in SOURCE.rglob("*.py"):
         module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-        if package in imports(file):
+        for package in HOMES.keys() & set(imports(file)):
             assert any(f"{module}.".startswith(f"{home}.") for home in HOMES[package]), f"{module} imports {package}"
 
 
 def test_every_room_says_what_it_is_for():
     for folder in {file.parent for file in SOURCE.rglob("*.py")}:
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
+
+
+def test_every_room_is_named_in_the_architecture():
+    told = (SOURCE.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = {file.parent for file in SOURCE.rglob("*.py")} - {SOURCE}
+    assert not [room for room in rooms if f"`{room.name}/`" not in told]

@@ -8,28 +8,15 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from undercut import Hinge, HuberHinge, LinearClassifier, LinearRisk, LineSearchBundle, Status, lam_from_C
 from undercut.errors import ConstantModelWarning
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return scale(X), y
-
-
-@pytest.fixture(scope="module")
-def iris():
-    X, y = load_iris(return_X_y=True)
-    return scale(X), y
 
 
 @pytest.mark.parametrize("loss", [name for name, loss in LinearClassifier._losses.items() if loss.is_convex])

@@ -85,13 +85,13 @@ def test_conjugate_gradients_end_once_the_residual_is_the_asked_share(rng):
     A, b = root @ root.T + np.eye(30), rng.standard_normal(30)
     scale = np.diag(A)
     for forcing in (0.5, 1e-2, 1e-6):
-        residual = b - A @ conjugate_gradients(lambda v: A @ v, b, lambda v: v / scale, forcing)[0]
+        residual = b - A @ conjugate_gradients(lambda v: A @ v, b, lambda v: v / scale, forcing).x
         assert residual @ (residual / scale) <= 1.01 * forcing**2 * (b @ (b / scale))
 
 
 def test_a_matrix_that_rounding_makes_indefinite_does_not_spoil_the_direction(rng):
     b = rng.standard_normal(5)
-    x, _ = conjugate_gradients(lambda v: np.array([1.0, 1.0, 1.0, 1.0, -1.0]) * v, b, np.copy, 1e-9)
+    x = conjugate_gradients(lambda v: np.array([1.0, 1.0, 1.0, 1.0, -1.0]) * v, b, np.copy, 1e-9).x
     assert np.isfinite(x).all()
     assert b @ x >= 0.0
 
@@ -106,9 +106,9 @@ def test_conjugate_gradients_see_the_clock(rng):
         return diagonal * v
 
     with time_limit(0.0):
-        x, count = conjugate_gradients(product, rng.standard_normal(50), np.copy, 1e-12)
-    assert len(products) == count == 1
-    assert np.isfinite(x).all()
+        found = conjugate_gradients(product, rng.standard_normal(50), np.copy, 1e-12)
+    assert len(products) == found.products == 1
+    assert np.isfinite(found.x).all()
 
 
 # --- Runs ---------------------------------------------------------------------------------------------------------
@@ -179,9 +179,14 @@ def correlated(rng, form, loss, *, fit_intercept, n=400, d=20):
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "softmax, large"])
 @intercepts
-def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inverse(rng, form, loss, fit_intercept):
+def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inverse(
+    rng, form, kind, fit_intercept, monkeypatch
+):
+    loss, _, is_large = kind.partition(", ")
+    if is_large:
+        monkeypatch.setattr("undercut.risks.scores.hessians.LARGEST", 0)
     risk = correlated(rng, form, loss, fit_intercept=fit_intercept)
     hessian, ridge = risk.curvature(0.1 * rng.standard_normal(risk.n_params)), np.full(risk.n_params, 1e-9)
     inverse = hessian.inverse(ridge)
@@ -190,8 +195,8 @@ def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inve
     root = np.linalg.cholesky(columns + columns.T)
     H = matrix_of(hessian, risk.n_params) + np.diag(ridge)
     sizes = np.linalg.eigvalsh(0.5 * root.T @ H @ root)
-    sizes = sizes[sizes > 0.02] if loss == "softmax" else sizes  # the direction common to all classes has no curvature
-    assert sizes.max() / sizes.min() < (100.0 if loss == "softmax" else 12.0)
+    sizes = sizes[sizes > 0.02] if is_large else sizes  # the direction common to all classes has no curvature
+    assert sizes.max() / sizes.min() < (100.0 if is_large else 12.0)
     scale = np.sqrt(np.diag(H))
     assert np.linalg.cond(H / np.outer(scale, scale)) > 1e3
 
@@ -216,6 +221,24 @@ def test_an_approximate_inverse_saves_products_where_features_are_correlated(rng
     assert ours.lower_bound <= other.objective
     assert other.lower_bound <= ours.objective
     assert with_inverse < 0.8 * (len(products) - with_inverse)
+
+
+def test_an_inverse_is_kept_while_directions_take_fewer_products_than_a_new_one_costs(rng, monkeypatch):
+    risk, reg = correlated(rng, "sparse", "softmax", fit_intercept=True), L2(1e-9)
+    kind, made, solver = type(risk.curvature(np.zeros(risk.n_params))), [], TruncatedNewton()
+    plain = kind.inverse
+
+    def counted(self, ridge):
+        made.append(None)
+        return plain(self, ridge)
+
+    monkeypatch.setattr(kind, "inverse", counted)
+    for cost, expected in ((9.0, range(1, 4)), (0.0, range(4, 100)), (np.inf, range(1))):
+        made.clear()
+        monkeypatch.setattr(kind, "inversion_cost", lambda self, cost=cost: cost)
+        result = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-5))
+        assert result.status is Status.CONVERGED
+        assert len(made) in expected
 
 
 def test_a_risk_without_a_hessian_is_refused(signs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
@@ -56,9 +56,9 @@ class Minimizer:
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
         self._began = time.perf_counter()
-        self._share_among(1)
+        self.share_among(1)
 
-    def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
+    def share_among(self, n_runs: int, n_threads: int = 1) -> None:
         """Divide the time that is left; that of a resumed fit is counted from its beginning."""
         before = max((sum(session.done.values()) for session in self._sessions), default=0.0) / n_threads
         spent = before + time.perf_counter() - self._began
@@ -68,7 +68,7 @@ class Minimizer:
         """What ``work`` makes of several problems, each in that many runs at most; ``jobs`` of them at a time."""
         problems = list(problems)
         n_threads = min(effective_n_jobs(self.jobs), len(problems))
-        self._share_among(runs_each * len(problems), n_threads)
+        self.share_among(runs_each * len(problems), n_threads)
         if n_threads == 1:
             return map(work, problems)
         verbose, self.verbose = self.verbose, 0  # lines of several problems at once would overwrite each other
@@ -82,16 +82,17 @@ class Minimizer:
         *,
         problem: Problem = NAMELESS,
         solver: Any = None,
-        until: Sequence[Callback] = (),
+        gap_rel: float = 0.0,
     ) -> Result:
-        """Minimize ``reg + risk``; a run that ends early warns, unless one of the callbacks ``until`` ended it."""
+        """Minimize ``reg + risk``, to ``gap_rel`` where the fit asks for less; a run that ends early warns."""
         name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
-            callbacks = [*live, *(session.part(name) for session in self._sessions), *until]
+            callbacks = [*live, *(session.part(name) for session in self._sessions)]
             baseline = constant_objective(risk, reg)
             stop = self._stop(name)
+            stop = replace(stop, gap_rel=max(stop.gap_rel, gap_rel))
             if is_bound_of_a_measure(risk):
                 stop = replace(stop, baseline=baseline)
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)

@@ -101,6 +101,7 @@ class CrossValidated(CertifiedEstimator):
     lams_ : all lambdas that were tried, from strong to weak
     coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many fits ended before their gap was reached, because the choice could not or would hardly change
+    n_skipped_ : how many of them were not begun, because other folds had shown that their lambda is worse
     """
 
     lams: Any
@@ -152,19 +153,22 @@ class CrossValidated(CertifiedEstimator):
 
     def _select(self, given: Given, groups: Any = None) -> Self:
         """Choose lambda and fit the plain estimator with it."""
+        scores = self._scores_of_grid(given, groups)
+        self._warn_about(scores, given)
+        self._report(scores)
+        return self._refit(given, self._plain(self.lam_))
+
+    def _scores_of_grid(self, given: Given, groups: Any) -> Scores:
+        """The scores of all lambdas, beyond the end of the grid too where that is wanted."""
         grid = None if self.lams is None else given_grid(self.lams)
         search = self._search()
         lams = self._found_grid(given, search) if grid is None else grid
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
-        scores = cross_validate(folds, lams, search)
-        scores = self._beyond_ends(folds, scores, search, given)
-        _warn_unfinished(scores)
-        self._report(scores)
-        return self._refit(given)
+        return self._beyond_ends(folds, cross_validate(folds, lams, search), search, given)
 
-    def _refit(self, given: Given) -> Self:
+    def _refit(self, given: Given, plain: Any) -> Self:
         """Fit the plain estimator with the chosen lambda, and take over what it has."""
-        self.best_estimator_ = self._plain(self.lam_).fit(given.X, given.y, **given.rest)
+        self.best_estimator_ = plain.fit(given.X, given.y, **given.rest)
         if hasattr(self, "feature_names_in_"):
             self.best_estimator_.feature_names_in_ = self.feature_names_in_
         fitted = {name: value for name, value in vars(self.best_estimator_).items() if name.endswith("_")}
@@ -223,26 +227,33 @@ class CrossValidated(CertifiedEstimator):
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
     def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
-        """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn.
-
-        Beyond a lambda at which w = 0 is nearly optimal nothing changes.
-        """
-        first = scores.lams.size
-        while (at := scores.best()) in (0, scores.lams.size - 1) and first > 1:
+        """Go on beyond the end of the grid where the best lambda is, if that is wanted."""
+        most = scores.lams.size + MOST_EXTRA
+        while self.extend and self._is_end(scores, given) and scores.lams.size < most:
+            at = scores.best()
             weak = at > 0
-            if not weak and scores.lams[0] >= self._first_lambda(given, search):
-                break
-            if not self.extend or scores.lams.size >= first + MOST_EXTRA:
-                offer = "" if self.extend else ", or extend=True"
-                warn_end(scores.lams, at, n_added=scores.lams.size - first, offer=offer)
-                break
             ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
             scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
         return scores
 
-    def _first_lambda(self, given: Given, search: Search) -> float:
-        return max(first_lambda(risk, search.penalty) for risk in self._all(self._plain(1.0), given))
+    def _is_end(self, scores: Scores, given: Given) -> bool:
+        """Whether lambdas beyond the grid may be better; beyond one where w = 0 is nearly optimal they are not."""
+        at = scores.best()
+        if scores.lams.size == 1 or at not in (0, scores.lams.size - 1):
+            return False
+        return at > 0 or bool(scores.lams[0] < self._first_lambda(given))
+
+    def _first_lambda(self, given: Given) -> float:
+        penalty = self._penalty()
+        return max(first_lambda(risk, penalty) for risk in self._all(self._plain(1.0), given))
+
+    def _warn_about(self, scores: Scores, given: Given) -> None:
+        """Warn where a larger grid or longer runs may change the choice."""
+        if self._is_end(scores, given):
+            n_added = MOST_EXTRA if self.extend else 0
+            warn_end(scores.lams, scores.best(), n_added=n_added, offer="" if self.extend else ", or extend=True")
+        _warn_unfinished(scores)
 
     def _report(self, scores: Scores) -> None:
         at = scores.best(one_standard_error=self.rule == "one_standard_error")
@@ -251,6 +262,7 @@ class CrossValidated(CertifiedEstimator):
         self.best_score_ = float(scores.means[at])
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
+        self.n_skipped_ = int(scores.skipped.sum())
 
     def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
         """The score of a model on some samples; its own one takes ``rest`` too."""

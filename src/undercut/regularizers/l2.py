@@ -69,10 +69,6 @@ class L2(QuadraticRegularizer):
         return self.hessian_product(np.ones(n_params))
 
     @override
-    def conjugate(self, z: FloatArray) -> float:
-        return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
-
-    @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         step = self._unscaled(z)
         return step if self.center is None else self.center + step

@@ -88,8 +88,8 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-WEAK_SMOOTH = 1e-4  # the same for rounded kinks, whose curvature jumps
-PLANES_BYTES = 2**27  # memory of the planes of a chain: half a million weights gain nothing from more
+WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
+PLANES_BYTES = 2**27  # memory of the planes of a chain; with half a million weights more planes gained nothing
 LEAST_PLANES, MOST_PLANES = 20, 200
 MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
 

@@ -196,11 +196,10 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
         zeros = {name: np.zeros_like(scores) for name in ARRAYS}
         zeros["fit_seconds"] += (time.perf_counter() - began) / scores.size
         found = Scores(lams, ends=[], **zeros | {"scores": scores})
-        is_first = found.best() == 0 and lams[0] >= self._first_lambda(given, self._search())  # w = 0 is as good there
-        if found.best() in (0, lams.size - 1) and lams.size > 1 and not is_first:
+        if self._is_end(found, given):
             warn_end(found.lams, found.best())
         self._report(found)
-        return self._refit(given)
+        return self._refit(given, self._plain(self.lam_))
 
 
 def _row_norms(X: Any) -> FloatArray:

@@ -134,7 +134,7 @@ class ClusterParts(Parts):
         """The questions that are answered or lost; waits for the first of them."""
         try:
             return self.cluster.first_done(futures)
-        except CancelledError:  # nobody works on them
+        except CancelledError:  # no worker runs them
             self.cluster.client.cancel(futures)
             return futures
 

@@ -3,8 +3,9 @@
 linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
 softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
 
-With few features they have an approximate inverse, from a sample of the rows; that of softmax is the inverse of the
-Kronecker product of two means, ``C / trace C`` of the blocks and ``X' diag(trace D_i) X`` of the samples.
+With few features they have an approximate inverse, from a sample of the rows.  That of softmax inverts the block of
+every class by itself, except for the mean of the classes; where these blocks would be large, it is the inverse of the
+Kronecker product of two means, ``C / trace C`` of the classes and ``X' diag(trace D_i) X`` of the samples.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing_extensions import override
 from undercut.contracts import GramProductDesign, InvertibleHessian
 from undercut.contracts.risk import Inverse
 from undercut.maps.design import PerClass
-from undercut.risks.scores.class_scores import Curvature, pseudo_inverse
 from undercut.risks.scores.sampled_gram import CHOLESKY, EIGENVECTORS, sampled_gram, sampling_cost
+from undercut.risks.scores.softmax_scores import Curvature, pseudo_inverse
 from undercut.types import FloatArray
 
 SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest
+TOGETHER = 0.5  # time of a product with X for one of several classes, in that for a single one
+LARGEST = 2**24  # entries of the inverses of all classes: 128 MB
 
 
 class LinearHessian(InvertibleHessian):
@@ -47,9 +50,7 @@ class LinearHessian(InvertibleHessian):
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
-        matrix = sampled_gram(self.design, self.bend, centered=self.is_centered)
-        matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, SINGULAR * np.trace(matrix) + 1e-300)
-        factor = cho_factor(matrix, check_finite=False)
+        factor = _sampled_factor(self.design, self.bend, ridge, centered=self.is_centered)
         return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
 
 
@@ -96,10 +97,38 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        return sampling_cost(self.features, self.second.P.shape[1], EIGENVECTORS)
+        K = int(self.second.P.shape[1])
+        times, cubes = (K, CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
+        return times * sampling_cost(self.features, K, cubes) / TOGETHER
+
+    @property
+    def _has_blocks(self) -> bool:
+        return bool(self.second.P.shape[1] * self.features.shape[1] ** 2 <= LARGEST)
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
+        return self._inverse_by_blocks(ridge) if self._has_blocks else self._inverse_of_means(ridge)
+
+    def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
+        """By class, for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
+        parts = ridge.reshape(self.second.P.shape[1], -1)
+        factors = [
+            _sampled_factor(self.features, own, part, centered=self.is_centered)
+            for own, part in zip(self._own.T, parts, strict=True)
+        ]
+        flat = np.maximum(parts.mean(axis=0), SINGULAR * float(self._own.sum()) + 1e-300)
+
+        def inverse(v: FloatArray) -> FloatArray:
+            V = v.reshape(parts.shape)
+            mean = V.mean(axis=0)
+            rows = zip(factors, V - mean, strict=True)
+            Z = np.stack([cho_solve(factor, row, check_finite=False) for factor, row in rows])
+            Z += mean / flat - Z.mean(axis=0)
+            return Z.reshape(-1)
+
+        return inverse
+
+    def _inverse_of_means(self, ridge: FloatArray) -> Inverse:
         C, shape = self.second.C, (self.second.P.shape[1], self.features.shape[1])
         G = sampled_gram(self.features, self._own.sum(axis=1), centered=self.is_centered)
         (by_class, V), (by_feature, U) = np.linalg.eigh(C / max(np.trace(C), 1e-300)), np.linalg.eigh(G)
@@ -132,3 +161,13 @@ class FreeSoftmaxHessian(SoftmaxHessian):
         total = np.maximum(self._own.sum(axis=0), 1e-300)
         centered = super().diagonal().reshape(mixed.shape) - mixed**2 / total[:, None]
         return np.asarray(np.maximum(centered, 0.0).reshape(-1))
+
+
+def _sampled_factor(
+    features: GramProductDesign, bend: FloatArray, ridge: FloatArray, *, centered: bool
+) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of ``X' diag(bend) X + diag(ridge)``, from a sample of the rows."""
+    matrix = sampled_gram(features, bend, centered=centered)
+    matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, SINGULAR * np.trace(matrix) + 1e-300)
+    factor: tuple[FloatArray, bool] = cho_factor(matrix, check_finite=False)
+    return factor

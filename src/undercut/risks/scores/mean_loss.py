@@ -294,5 +294,5 @@ def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: b
         return FreeSmooth(loss, y, weight)
     raise CapabilityError(
         f"an exact intercept needs a convex SmoothLoss, a PiecewiseLinearLoss or a KinkedLoss, and "
-        f"{type(loss).__name__} is none of them: derive it from one of them, or append a constant feature to X"
+        f"{type(loss).__name__} is not one: derive it from one of them, or append a constant feature to X"
     )

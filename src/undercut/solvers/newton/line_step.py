@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,7 +20,9 @@ class NewtonState:
     solution: FloatArray
     cut: Cut  # at the solution
     progress: Progress
-    products: int = 0  # with the Hessian: the most that a direction has taken
+
+
+State = TypeVar("State", bound=NewtonState)
 
 
 def start(risk: LineRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
@@ -31,14 +34,14 @@ def start(risk: LineRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonSt
     return NewtonState(line, 0.0, w0, cut, Progress(0, objective, bound, n_evaluations=1))
 
 
-def restart(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+def restart(risk: LineRisk, reg: QuadraticRegularizer, state: State) -> State:
     """The state before the first step with another regularizer, at the solution of a run on the same risk."""
     objective = reg.value(state.solution) + state.cut.value
     bound = tighter(-np.inf, cut_bound(risk, reg, state.cut), objective, cut_size(state.cut))
     return replace(state, progress=Progress(0, objective, bound))
 
 
-def descend(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState, direction: FloatArray) -> NewtonState:
+def descend(risk: LineRisk, reg: QuadraticRegularizer, state: State, direction: FloatArray) -> State:
     """The state at the minimum of J along a direction."""
     last, w = state.progress, state.solution
     line = state.line.turn(state.t, direction)
@@ -50,4 +53,4 @@ def descend(risk: LineRisk, reg: QuadraticRegularizer, state: NewtonState, direc
     check_plane(cut, w, last.objective, reg.value(w))
     lower_bound = tighter(last.lower_bound, cut_bound(risk, reg, cut), objective, cut_size(cut))
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return NewtonState(line, t, solution, cut if t else state.cut, progress, state.products)
+    return replace(state, line=line, t=t, solution=solution, cut=cut if t else state.cut, progress=progress)

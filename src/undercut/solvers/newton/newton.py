@@ -58,7 +58,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
 
-        # 3. So do the slopes that the model predicted.
+        # 3. The slopes that the quadratic model predicted prove another one.
         last = moved.progress
         bound = tighter(last.lower_bound, model_bound(risk, reg, moved.line), last.objective)
         return replace(moved, progress=replace(last, lower_bound=bound))

@@ -30,7 +30,7 @@ from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton.crossover import crossed
 from undercut.solvers.newton.kinked_program import KinkedProgram, is_rounded, loss_kinks
 from undercut.solvers.newton.mehrotra import Iterate
-from undercut.solvers.newton.penalty_terms import PenaltyTerms, has_terms, no_kinks
+from undercut.solvers.newton.penalty_terms import filled_terms, has_terms, no_kinks
 from undercut.solvers.newton.rows import as_array
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
@@ -146,7 +146,7 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         dense = found.end if is_dense and has_terms(reg) and type(risk.loss) not in CURVED else None
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
-        return replace(state, solution=solution, progress=progress, dense=dense)
+        return SmallState(solution, progress, state.start, state.intercept, state.objective, dense)
 
     @override
     def finish(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
@@ -211,9 +211,14 @@ def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: boo
     elif signs == 2:
         move_inside(X, terms, x)
     gap = max(state.objective - state.progress.lower_bound, SMALLEST_GAP * size_of(X, free, signs, kinks, x))
-    is_stiff = arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or bool((terms[:2] > 0.0).any(axis=0).all()))
-    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual and is_stiff, ACCURACY, MAX_STEPS)
+    is_dual = is_dual and arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or _is_stiff(terms))
+    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual, ACCURACY, MAX_STEPS)
     return found
+
+
+def _is_stiff(terms: FloatArray) -> bool:
+    """Whether every parameter has a square or an absolute value."""
+    return bool((terms[:2] > 0.0).any(axis=0).all())
 
 
 def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
@@ -231,9 +236,7 @@ def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     if isinstance(reg, Entropy | SquaredLp):
         lower = 0.0 if isinstance(reg, Entropy) else -np.inf
         return np.repeat([[0.0], [0.0], [0.0], [lower], [np.inf]], n_params, axis=1)
-    terms = PenaltyTerms.of(reg, n_params)
-    assert terms is not None
-    return np.array(terms)
+    return filled_terms(reg, n_params)
 
 
 def _entropy(reg: Regularizer, n_params: int) -> tuple[float, FloatArray]:

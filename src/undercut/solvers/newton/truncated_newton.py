@@ -1,8 +1,9 @@
 """Newton's method with conjugate gradients and an exact line search, for smooth risks with many parameters.
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
-products ``H v`` instead of the Hessian H, preconditioned by the diagonal of ``H + M``, or by an approximate inverse
-where making it costs less than the products of the last direction.  The plane at w proves
+products ``H v`` instead of the Hessian H.  They are preconditioned by the diagonal of ``H + M`` or by an approximate
+inverse of an earlier point, and go on with a new inverse once they have taken as many products as making it costs.
+The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
@@ -14,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, QuadraticRegularizer, Solver
+from undercut.contracts import CurvedRisk, InvertibleHessian, QuadraticRegularizer, Solver
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
@@ -27,9 +28,17 @@ from undercut.solvers.newton.line_step import NewtonState, descend, restart, sta
 from undercut.types import FloatArray
 
 
+@dataclass(frozen=True)
+class TruncatedNewtonState(NewtonState):
+    derived: ClassVar = ("inverse",)
+
+    inverse: Inverse | None = None
+    inverted: InvertibleHessian | None = None  # what the inverse was made of
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
+class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegularizer]):
     """Newton steps by preconditioned conjugate gradients, with an exact line search.
 
     >>> import numpy as np
@@ -47,15 +56,16 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
         require(0.0 < self.forcing < 1.0, "`forcing` must be between 0 and 1", self.forcing)
 
     @override
-    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
-        return start(risk, reg, w0)
+    def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> TruncatedNewtonState:
+        begun = start(risk, reg, w0)
+        return TruncatedNewtonState(begun.line, begun.t, begun.solution, begun.cut, begun.progress)
 
     @override
-    def carry(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
-        return restart(risk, reg, state)
+    def carry(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
+        return replace(restart(risk, reg, state), inverse=None, inverted=None)
 
     @override
-    def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
+    def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
         w = state.solution
         hessian = risk.curvature(w)
 
@@ -63,30 +73,52 @@ class TruncatedNewton(Solver[NewtonState, CurvedRisk, QuadraticRegularizer]):
             return hessian.product(v) + reg.hessian_product(v)
 
         # 1. The Newton direction, up to a share of the gradient.
-        inverse, preparation = _preconditioner(hessian, reg.hessian_diagonal(risk.n_params), state.products)
-        direction, count = conjugate_gradients(product, -(reg.gradient(w) + state.cut.a), inverse, self.forcing)
+        ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
+        inverse = state.inverse or _by_diagonal(hessian.diagonal() + ridge)
+        cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
+        found = conjugate_gradients(product, target, inverse, self.forcing, max(1.0, cost))
+        direction, count = found.x, found.products + float(state.inverse is None)
+        if not found.is_near:
+            assert isinstance(hessian, InvertibleHessian)
+            inverse = hessian.inverse(ridge)
+            state = replace(state, inverse=inverse, inverted=hessian)
+            rest = conjugate_gradients(product, found.residual, inverse, self.forcing)
+            direction, count = direction + rest.x, count + math.ceil(cost) + rest.products
 
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
-        progress = replace(moved.progress, n_passes=state.progress.n_passes + count + preparation)
-        return replace(moved, products=max(count, state.products), progress=progress)
+        return replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
+
+    @override
+    def restored(
+        self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState
+    ) -> TruncatedNewtonState:
+        if state.inverted is None:
+            return state
+        return replace(state, inverse=state.inverted.inverse(reg.hessian_diagonal(risk.n_params)))
 
 
-def _preconditioner(hessian: HessianOperator, ridge: FloatArray, products: int) -> tuple[Inverse, int]:
-    """An approximate inverse of ``H + diag(ridge)``, and the products that it costs.
+def _by_diagonal(diagonal: FloatArray) -> Inverse:
+    return lambda v: v / diagonal
 
-    ``products`` : the most that a direction has taken so far.
-    """
-    if isinstance(hessian, InvertibleHessian) and hessian.inversion_cost() < products:
-        return hessian.inverse(ridge), math.ceil(hessian.inversion_cost())
-    diagonal = hessian.diagonal() + ridge
-    return lambda v: v / diagonal, 1
+
+class Solved(NamedTuple):
+    """Where conjugate gradients have come."""
+
+    x: FloatArray
+    residual: FloatArray
+    products: int
+    is_near: bool  # or cannot come nearer
 
 
 def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray], target: FloatArray, inverse: Inverse, forcing: float
-) -> tuple[FloatArray, int]:
-    """(x, products): ``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``.
+    product: Callable[[FloatArray], FloatArray],
+    target: FloatArray,
+    inverse: Inverse,
+    forcing: float,
+    limit: float = math.inf,
+) -> Solved:
+    """``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``, or ``limit`` is reached.
 
     It ends early at the deadline of the run, and where rounding makes A look indefinite.
     """
@@ -95,10 +127,8 @@ def conjugate_gradients(
     size = float(residual @ scaled)
     enough = forcing**2 * size
     direction = scaled
-    count = 0
-    while count < 3 * target.size + 10:  # exact arithmetic needs at most target.size
+    for count in range(1, 3 * target.size + 11):  # exact arithmetic needs at most target.size
         along = product(direction)
-        count += 1
         curvature = float(direction @ along)
         if not curvature > 0.0:
             break
@@ -108,5 +138,7 @@ def conjugate_gradients(
         last, size = size, float(residual @ scaled)
         if size <= enough or expired():
             break
+        if count >= limit:
+            return Solved(x, residual, count, is_near=False)
         direction = scaled + size / last * direction
-    return x, count
+    return Solved(x, residual, count, is_near=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from undercut.errors import CheckpointError
 from undercut.io.checkpoint import DAMAGE
-from undercut.solvers.fingerprint import Fingerprints, differences
-from undercut.solvers.snapshot import Freezer, Problem, Thawer
+from undercut.solvers.saving.fingerprint import Fingerprints, differences
+from undercut.solvers.saving.snapshot import Freezer, Problem, Thawer
 from undercut.trace import TEXTS, Certificate, Progress, Result, Status
 from undercut.types import Array, FloatArray
 
