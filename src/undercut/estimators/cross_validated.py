@@ -161,10 +161,14 @@ class CrossValidated(CertifiedEstimator):
     def _scores_of_grid(self, given: Given, groups: Any) -> Scores:
         """The scores of all lambdas, beyond the end of the grid too where that is wanted."""
         grid = None if self.lams is None else given_grid(self.lams)
-        search = self._search()
-        lams = self._found_grid(given, search) if grid is None else grid
+        score = self._scoring_along(given, groups)
+        lams = self._found_grid(given, self._search()) if grid is None else grid
+        return self._beyond_ends(score, score(lams), given)
+
+    def _scoring_along(self, given: Given, groups: Any) -> Callable[..., Scores]:
+        """What scores lambdas: a function of them, and of the solutions of every fold to begin from, ``starts``."""
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
-        return self._beyond_ends(folds, cross_validate(folds, lams, search), search, given)
+        return partial(cross_validate, folds, search=self._search())
 
     def _refit(self, given: Given, plain: Any) -> Self:
         """Fit the plain estimator with the chosen lambda, and take over what it has."""
@@ -226,7 +230,7 @@ class CrossValidated(CertifiedEstimator):
         high, low = max(path.lams[0] for path in paths), min(path.lams[-1] for path in paths)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
-    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
+    def _beyond_ends(self, score: Callable[..., Scores], scores: Scores, given: Given) -> Scores:
         """Go on beyond the end of the grid where the best lambda is, if that is wanted."""
         most = scores.lams.size + MOST_EXTRA
         while self.extend and self._is_end(scores, given) and scores.lams.size < most:
@@ -234,7 +238,7 @@ class CrossValidated(CertifiedEstimator):
             weak = at > 0
             ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
-            scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
+            scores = scores.joined(score(more if weak else more[::-1], starts=scores.ends))
         return scores
 
     def _is_end(self, scores: Scores, given: Given) -> bool:
