@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +46,10 @@ def kernel_search(
     gammas: Any = ("scale",),
     cv: Any = 5,
     sample_weight: Any = None,
-    watch: Callable[[Any, float, float], None] | None = None,
 ) -> KernelChoice:
     """Choose C and gamma of a machine with a named kernel by the accuracy of held-out samples.
 
-    ``sample_weight`` multiplies C in the fits, not the accuracies.  ``watch`` is called with every gamma, C and mean
-    accuracy.
+    ``sample_weight`` multiplies C in the fits, not the accuracies.
 
     >>> from sklearn.datasets import make_circles
     >>> X, y = make_circles(100, noise=0.1, factor=0.5, random_state=0)
@@ -74,9 +72,6 @@ def kernel_search(
         K = _gram(machine, gamma, X)
         for fold, split in enumerate(splits):
             scores[at, :, fold] = list(_fold_scores(machine, K, y, weight, grid, split))
-        for C, score in zip(grid, scores[at].mean(axis=1), strict=True):
-            if watch is not None:
-                watch(gamma, float(C), float(score))
     best_gamma, best_C = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     settings = machine.get_params(deep=False) | {"gamma": gammas[best_gamma], "C": float(grid[best_C])}
     _warn_ends({"C": grid.tolist(), "gamma": list(gammas)}, settings)
