@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from undercut._jit.compile import njit
+from undercut._jit.compile import INNER_ONLY, njit
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+OPTIONS = INNER_ONLY | {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
 RIDGE = 1e-15  # of a matrix with unit diagonal: the first that is tried
 ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
 ACCURATE = 1e-12  # relative size of what conjugate gradients leave

@@ -57,7 +57,7 @@ def _margin(y: FloatArray, limit: float, **rest: Any) -> Conjugate:
 
 
 def _residual(y: FloatArray, low: float, high: float, **rest: Any) -> Conjugate:
-    return Conjugate(y, np.full_like(y, low), np.full_like(y, high), **rest)
+    return Conjugate(y, np.full(y.shape, low), np.full(y.shape, high), **rest)
 
 
 def _huber_hinge(loss: losses.HuberHinge, y: FloatArray) -> Conjugate:
