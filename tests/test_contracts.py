@@ -281,9 +281,6 @@ class MyQuadratic(MyL2, QuadraticRegularizer):
     def at_center(self, a):
         return 0.0
 
-    def along(self, w, direction):
-        return LAM * float(w @ direction), LAM * float(direction @ direction)
-
 
 @pytest.mark.parametrize(
     ("reg", "solver"),

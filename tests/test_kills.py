@@ -18,8 +18,8 @@ from undercut import L2, ChainRisk, Hinge, LinearClassifier, LinearRisk, LineSea
 from undercut.callbacks import Checkpoint
 from undercut.risks import M3N
 from undercut.solvers import KernelHedging
-from undercut.solvers.checkpoint import describe_checkpoint
 from undercut.solvers.online import OptimisticProximal
+from undercut.solvers.saving.checkpoint import describe_checkpoint
 
 KILLS = 20  # of each kind of run
 FINE = Stop(gap_rel=1e-12, max_steps=25)

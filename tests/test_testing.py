@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.catalogue import Problem
+from tests.regularizers.cases import Shifted
 from tests.structured_models import Chain, draw_chains, draw_multiclass
 from undercut import L2, Cut, CuttingPlane, FunctionRisk, LinearRisk, Newton, Stop, minimize
-from undercut.contracts import Regularizer
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.testing import check_certificate, check_regularizer, check_risk, check_structured_model
 
@@ -307,21 +307,6 @@ def test_a_regularizer_with_one_wrong_part_is_caught(method, wrong, message):
     kind = type("Mistaken", (L2,), {method: wrong})
     with pytest.raises(AssertionError, match=message):
         check_regularizer(kind(0.3, center=np.arange(4.0)), N)
-
-
-class Shifted(Regularizer):
-    """``|w|^2 / 2 - 5``, with one part to be replaced by a wrong one."""
-
-    strong_convexity = 1.0
-
-    def value(self, w):
-        return 0.5 * float(w @ w) - 5.0
-
-    def conjugate(self, z):
-        return 0.5 * float(z @ z) + 5.0
-
-    def conjugate_argmax(self, z):
-        return z.copy()
 
 
 def _spoils_its_argument(reg, z):

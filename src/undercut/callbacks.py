@@ -16,7 +16,7 @@ from undercut.display import APPEAR_AFTER, EVERY, Display, Part, TimeLeft, durat
 from undercut.errors import require
 from undercut.io.trace_file import TraceFile
 from undercut.maps.parts import Parts
-from undercut.solvers.checkpoint import Checkpoint
+from undercut.solvers.saving.checkpoint import Checkpoint
 from undercut.trace import Progress, Result, Run, Status
 from undercut.types import FloatArray
 

@@ -1,8 +1,8 @@
 """One line that tells how a long job goes: live on a terminal and in a notebook, elsewhere through ``logging``.
 
-Nobody watches a redirected output, a log of a build machine or a batch queue, so there a plain line of the logger
-``undercut`` appears every few seconds.  The logger is left as the application configured it; only where nobody did,
-its lines are printed on standard error.
+In a redirected output, a log of a build machine or a batch queue a live line is useless, so there a plain line of the
+logger ``undercut`` appears every few seconds.  The logger is left as the application configured it; if it did not, the
+lines are printed on standard error.
 """
 
 from __future__ import annotations

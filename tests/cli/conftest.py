@@ -1,8 +1,11 @@
-"""The command line as a fixture."""
+"""The command line, and a file of samples for it."""
 
 import sys
 
+import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer
+from sklearn.preprocessing import scale
 
 from undercut.cli import main
 
@@ -19,3 +22,11 @@ def undercut(monkeypatch, capsys):
         return ended.value.code or 0, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def cancer(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "cancer.svm"
+    dump_svmlight_file(scale(X), np.where(y == 1, 1, -1), str(path), zero_based=False)
+    return path

@@ -4,19 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
+from sklearn.datasets import dump_svmlight_file, load_iris
 from sklearn.preprocessing import scale
 
 from undercut import LinearClassifier, MultivariateClassifier, NoveltyDetector, Ranker, load_model
 from undercut.io import load_svmlight
-
-
-@pytest.fixture
-def cancer(tmp_path):
-    X, y = load_breast_cancer(return_X_y=True)
-    path = tmp_path / "cancer.svm"
-    dump_svmlight_file(scale(X), np.where(y == 1, 1, -1), str(path), zero_based=False)
-    return path
 
 
 @pytest.fixture

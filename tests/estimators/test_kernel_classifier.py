@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
@@ -26,16 +25,10 @@ TIGHT = {"gap_rel": 1e-7}
 
 
 @pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
+def cancer(cancer):
+    X, y = cancer
     rows = np.random.default_rng(0).permutation(y.size)[:200]
-    return scale(X)[rows], y[rows]
-
-
-@pytest.fixture(scope="module")
-def iris():
-    X, y = load_iris(return_X_y=True)
-    return scale(X), y
+    return X[rows], y[rows]
 
 
 def within_the_gap(estimator):

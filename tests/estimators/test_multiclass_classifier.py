@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
 from undercut import LinearClassifier, MulticlassRisk, lam_from_C, load_model, save_model
@@ -21,12 +19,6 @@ from undercut.losses import CrammerSinger
 
 JOINT = {"crammer_singer": "hinge", "multinomial": "logistic"}
 joint = pytest.mark.parametrize("multi_class", JOINT)
-
-
-@pytest.fixture
-def iris():
-    X, y = load_iris(return_X_y=True)
-    return scale(X), y
 
 
 def make(multi_class, **settings):
@@ -175,7 +167,7 @@ def test_no_bound_is_false_however_badly_the_features_are_scaled(multi_class, sc
     X, y = three_classes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = make(multi_class, lam=lam, max_steps=200).fit(X * scale, y)
+        model = make(multi_class, lam=lam, max_steps=100).fit(X * scale, y)
     assert model.lower_bound_ <= attainable(multi_class) * (1.0 + 1e-9)
 
 

@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn import metrics
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.model_files import edit
 
@@ -21,6 +21,7 @@ from undercut import (
     LinearClassifier,
     MultivariateClassifier,
     MultivariateRisk,
+    SquaredHinge,
     Status,
     load_model,
     save_model,
@@ -46,12 +47,6 @@ CHECKED = ["f1", "f0.5", "precision@2", "recall@2", "prbep", "roc_auc", "balance
 @parametrize_with_checks([MultivariateClassifier(name) for name in CHECKED], expected_failed_checks=few_at_the_top)
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return scale(X), y
 
 
 @pytest.fixture(scope="module")
@@ -94,31 +89,57 @@ def overlapping():
     return X, (X @ w + rng.standard_normal(3000) > 1.8).astype(int)
 
 
+@pytest.fixture(scope="module")
+def outliers():
+    """A rare class, some of whose samples are far on the wrong side."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(3000) < 0.15) * 1
+    X = rng.standard_normal((3000, 6))
+    X[:, 0] += 2.5 * y
+    X[(y == 1) & (rng.random(3000) < 0.02), 0] -= 40.0
+    return X, y
+
+
 @TOP
-def test_a_bound_that_stays_large_gives_way_to_that_of_the_average_precision(overlapping, name):
+def test_a_bound_that_learns_nothing_gives_way_to_another_surrogate(overlapping, name):
     X, y = overlapping
     model = MultivariateClassifier(name, lam=1e-2).fit(X[:1000], y[:1000])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantModelWarning)
         own = MultivariateClassifier(name, lam=1e-2, surrogate="own").fit(X[:1000], y[:1000])
-    assert model.surrogate_ == AveragePrecision()
     assert own.surrogate_ == own._measure()
+    assert model.surrogate_ in (SquaredHinge(), AveragePrecision())
     assert model.score(X[1000:], y[1000:]) > own.score(X[1000:], y[1000:]) + 0.01
-    w, risk = model.coef_[0], MultivariateRisk(X[:1000], np.where(y[:1000] == 1, 1.0, -1.0), AveragePrecision())
-    assert model.objective_ == pytest.approx(0.5 * model.lam * float(w @ w) + risk.value(w))
     assert model.gap_ <= 1e-3 * model.objective_
     if name.startswith("precision"):
         assert model.predict(X[:1000]).sum() == 30
 
 
 @TOP
-def test_a_bound_that_becomes_small_is_kept(name):
-    X = np.random.default_rng(0).standard_normal((400, 5))
-    y = (X[:, 0] > 1.0).astype(int)
-    X[:, 0] += 2.0 * y
-    model, own = (MultivariateClassifier(name, lam=1e-5, surrogate=which).fit(X, y) for which in ("auto", "own"))
-    assert model.surrogate_ == own.surrogate_
-    np.testing.assert_array_equal(model.coef_, own.coef_)
+def test_the_certificate_is_that_of_the_surrogate_that_was_asked_for(overlapping, name):
+    X, y = overlapping
+    model = MultivariateClassifier(name, lam=1e-2, surrogate="average_precision").fit(X[:1000], y[:1000])
+    w, risk = model.coef_[0], MultivariateRisk(X[:1000], np.where(y[:1000] == 1, 1.0, -1.0), AveragePrecision())
+    assert model.surrogate_ == AveragePrecision()
+    assert model.objective_ == pytest.approx(0.5 * model.lam * float(w @ w) + risk.value(w))
+
+
+def test_the_squared_hinge_has_the_prices_of_the_measure(rare):
+    X, y = rare
+    model = MultivariateClassifier("balanced_error", lam=1e-2, surrogate="squared_hinge", threshold="own").fit(X, y)
+    same = LinearClassifier("squared_hinge", lam=1e-2, class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(model.coef_, same.coef_, atol=0.02)
+    np.testing.assert_allclose(model.intercept_, same.intercept_, atol=0.02)
+    assert model.objective_ == pytest.approx(same.objective_, rel=2e-3)
+
+
+def test_labels_that_are_wrong_far_away_lead_to_the_bound_of_the_measure(outliers):
+    """The squared hinge grows with the square of a violation, the bound of F1 linearly."""
+    X, y = outliers
+    model = MultivariateClassifier("f1", lam=1e-3).fit(X[:600], y[:600])
+    assert model.surrogate_ == FBeta()
+    squared = MultivariateClassifier("f1", lam=1e-3, surrogate="squared_hinge").fit(X[:600], y[:600])
+    assert model.score(X[600:], y[600:]) > squared.score(X[600:], y[600:]) + 0.05
 
 
 def test_the_score_is_the_measure_itself(rare):
@@ -143,11 +164,12 @@ def test_f1_of_a_rare_class_beats_the_hinge_loss(rare):
 def test_the_intercept_is_not_penalized(rare):
     """A common shift of all features moves only the intercept."""
     X, y = rare
-    model = MultivariateClassifier("f1", lam=1e-2, gap_rel=1e-6).fit(X, y)
-    moved = MultivariateClassifier("f1", lam=1e-2, gap_rel=1e-6).fit(X + 3.0, y)
+    settings = {"lam": 1e-2, "threshold": "own", "surrogate": "own"}
+    model = MultivariateClassifier("f1", gap_rel=1e-6, **settings).fit(X, y)
+    moved = MultivariateClassifier("f1", gap_rel=1e-6, **settings).fit(X + 3.0, y)
     assert moved.objective_ == pytest.approx(model.objective_, rel=2e-6)
     with pytest.warns(ConstantModelWarning):
-        without = MultivariateClassifier("f1", lam=1e-2, fit_intercept=False).fit(X, y)
+        without = MultivariateClassifier("f1", fit_intercept=False, **settings).fit(X, y)
     assert without.intercept_ == 0.0
     assert without.lower_bound_ >= model.lower_bound_ * (1 - 1e-3)
 
@@ -230,7 +252,7 @@ def test_ctrl_c_keeps_the_best_solution(cancer, monkeypatch):
         return original(self, ranked)
 
     monkeypatch.setattr(FBeta, "worst", interrupted)
-    model = MultivariateClassifier(lam=1e-4, gap_rel=0.0)
+    model = MultivariateClassifier(lam=1e-4, gap_rel=0.0, surrogate="own")
     with pytest.raises(KeyboardInterrupt):
         model.fit(*cancer)
     assert model.result_.status is Status.STOPPED

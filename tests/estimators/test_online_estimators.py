@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_diabetes
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
@@ -21,18 +21,19 @@ from undercut.solvers.online import ONLINE_SOLVERS, OptimisticProximal, Pegasos
 solvers = pytest.mark.parametrize("solver", ONLINE_SOLVERS)
 
 
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
+def shuffled(X, y):
     order = np.random.default_rng(0).permutation(y.size)
-    return scale(X)[order], y[order]
+    return X[order], y[order]
 
 
 @pytest.fixture(scope="module")
-def iris():
-    X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(0).permutation(y.size)
-    return scale(X)[order], y[order]
+def cancer(cancer):
+    return shuffled(*cancer)
+
+
+@pytest.fixture(scope="module")
+def iris(iris):
+    return shuffled(*iris)
 
 
 @pytest.fixture(scope="module")
@@ -306,15 +307,12 @@ def test_a_class_weight_that_is_no_weight_is_refused(cancer, value):
     assert not hasattr(model, "coef_")
 
 
-def test_a_first_chunk_of_a_class_without_weight_teaches_nothing_or_is_refused(cancer):
+def test_a_first_chunk_of_a_class_without_weight_is_refused(cancer):
     X, y = cancer
     model = OnlineClassifier(class_weight={0: 0.0, 1: 1.0})
-    try:
+    with pytest.raises(DataError, match="the weights of a chunk must have a positive sum"):
         model.partial_fit(X[y == 0][:20], np.zeros(20, int), classes=[0, 1])
-    except DataError:
-        assert not hasattr(model, "coef_")
-    else:
-        assert np.isfinite(model.coef_).all()
+    assert not hasattr(model, "coef_")
 
 
 def bad_chunks(X, y):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.catalogue import ALL, LOSSES
+from tests.catalogue import ALL, LOSSES, own
 
 from undercut import OnlineClassifier, OnlineRegressor, Ramp, Squared
 from undercut.errors import CapabilityError
@@ -17,14 +17,6 @@ METHODS = {
     "proximal": Proximal(average=True),
     "optimistic": OptimisticProximal(),
 }
-
-
-def own(loss):
-    """The same loss as a user's own, which has no compiled slope."""
-    kind = type("Own", (type(loss),), {})
-    copy = kind.__new__(kind)
-    copy.__dict__.update(loss.__dict__)
-    return copy
 
 
 def draw(loss, rng, n=40):

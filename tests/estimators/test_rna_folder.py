@@ -101,6 +101,7 @@ def test_pseudoknots_are_refused_or_dropped_with_a_count():
     ("sequences", "structures", "message"),
     [
         (["ACGU", ""], ["....", ""], "sequence 1: must be a text of at least one letter; got ''"),
+        (["ACGU"], [[3, -1, -1, 0]], "sequence 0: a structure must be a text"),
         (["ACGU"], ["..."], "sequence 0: a structure must be as long as its sequence; got 3 for 4"),
         (["ACGU"], ["....", "...."], "one structure per sequence; got 2 for 1"),
         (["ACGU"], ["...."], "at least one structure must have a pair"),

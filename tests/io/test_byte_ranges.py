@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from undercut.errors import DataError, ParameterError
-from undercut.io import ByteRange, byte_ranges, load_svmlight, svmlight
+from undercut.io import ByteRange, byte_ranges, load_svmlight, svmlight_reader
 
 LINES = ["1 1:0.5 3:2\r\n", "# a comment\n", "\n", "-1\n", "   2 7:1e3 # remark\n", "3 2:-1\n"]
 TEXTS = st.tuples(st.lists(st.sampled_from(LINES), max_size=12).map("".join), st.booleans())
@@ -24,7 +24,7 @@ def test_any_cuts_give_every_row_once_and_in_order(tmp_path_factory, text, cuts,
     path.write_text("0 9:1\n" + content, newline="")
     edges = [0, *sorted(cuts), 1000]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(svmlight, "BLOCK_BYTES", block_bytes)
+        patch.setattr(svmlight_reader, "BLOCK_BYTES", block_bytes)
         parts = [load_svmlight(path, n_features=9, zero_based=False, byte_range=cut) for cut in pairwise(edges)]
     whole = load_svmlight(path, n_features=9)
     np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), whole.y)

@@ -15,7 +15,7 @@ from undercut.callbacks import Checkpoint
 from undercut.contracts import QuadraticRegularizer, Risk, Solver
 from undercut.errors import CheckpointError, ParameterError
 from undercut.io.checkpoint import Content, check_writable, read_checkpoint, write_checkpoint
-from undercut.solvers.checkpoint import load_run
+from undercut.solvers.saving.checkpoint import load_run
 
 FEW = Stop(gap_rel=0.0, max_steps=5)
 

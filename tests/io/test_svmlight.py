@@ -19,7 +19,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from undercut._jit import svmlight as kernel
 from undercut.errors import DataError, ParameterError
-from undercut.io import SvmlightData, iter_svmlight, load_svmlight, svmlight
+from undercut.io import SvmlightData, iter_svmlight, load_svmlight, svmlight_reader
 from undercut.io.reading import watch_reading
 
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -96,7 +96,7 @@ def test_lines_may_straddle_blocks(write, monkeypatch, block_bytes, with_qid):
         path = write(content)
         whole = load_svmlight(path)
         with monkeypatch.context() as patch:
-            patch.setattr(svmlight, "BLOCK_BYTES", block_bytes)
+            patch.setattr(svmlight_reader, "BLOCK_BYTES", block_bytes)
             assert_same(load_svmlight(path), whole)
 
 
@@ -221,7 +221,7 @@ def test_hard_numbers_are_rounded_like_float(tmp_path):
 @pytest.mark.parametrize("block_bytes", [16, 500, 1 << 20])
 @pytest.mark.parametrize("with_qid", [False, True])
 def test_chunks_join_to_the_whole(write, monkeypatch, chunk_rows, block_bytes, with_qid):
-    monkeypatch.setattr(svmlight, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(svmlight_reader, "BLOCK_BYTES", block_bytes)
     path = write(random_file(2, with_qid, False))
     chunks = list(iter_svmlight(path, chunk_rows=chunk_rows, n_features=17))
     assert [chunk.y.size for chunk in chunks] == [min(chunk_rows, 40 - i) for i in range(0, 40, chunk_rows)]
@@ -255,7 +255,7 @@ def test_a_file_without_labels_has_the_features_of_the_one_with_labels(write):
 
 
 def test_an_error_in_a_file_without_labels_names_its_line(write, monkeypatch):
-    monkeypatch.setattr(svmlight, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(svmlight_reader, "BLOCK_BYTES", 8)
     with pytest.raises(DataError, match=r"data\.svm:4: .*got 'x'"):
         load_svmlight(write("1:1\n2:1\n\n3:x\n"), labelled=False)
 
@@ -285,7 +285,7 @@ def test_index_zero_in_chunks_is_refused_with_the_remedy(write):
 
 
 def test_chunks_need_little_memory(write, monkeypatch):
-    monkeypatch.setattr(svmlight, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(svmlight_reader, "BLOCK_BYTES", 1 << 12)
     path = write("1 1:0.25 2:0.5 3:0.75\n" * 150_000)
     n_rows = sum(chunk.y.size for chunk in iter_svmlight(path, chunk_rows=10_000))  # compiled and imported by now
     tracemalloc.start()
@@ -349,7 +349,7 @@ MALFORMED = {
 @pytest.mark.parametrize("block_bytes", [5, 1 << 20])
 @pytest.mark.parametrize("line", MALFORMED)
 def test_a_malformed_line_is_named(write, monkeypatch, line, block_bytes):
-    monkeypatch.setattr(svmlight, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(svmlight_reader, "BLOCK_BYTES", block_bytes)
     path = write(f"# header\n1 1:1\n\n-1\n{line}\n1 1:1\n")
     expected = re.escape(f"data.svm:5: {MALFORMED[line]}") + "$"
     with pytest.raises(DataError, match=expected):
@@ -451,7 +451,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory, content, block_bytes):
     outcomes = []
     for size in (block_bytes, 1 << 20):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(svmlight, "BLOCK_BYTES", size)
+            patch.setattr(svmlight_reader, "BLOCK_BYTES", size)
             try:
                 X, y, qid = load_svmlight(path)
                 X.check_format(full_check=True)

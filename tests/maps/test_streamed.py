@@ -31,7 +31,7 @@ from undercut import (
     minimize,
 )
 from undercut.errors import CapabilityError, DataError, ParameterError
-from undercut.io import svmlight
+from undercut.io import svmlight_reader
 from undercut.io.rows import row_cache_writer
 from undercut.losses import CrammerSinger, Softmax, named
 from undercut.maps import streamed
@@ -226,7 +226,7 @@ def test_a_damaged_cache_is_made_again(opened, tmp_path, name):
 
 
 def test_an_error_in_the_file_leaves_no_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(svmlight, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(svmlight_reader, "BLOCK_BYTES", 8)
     path = tmp_path / "data.svm"
     path.write_text("1 1:1\n" * 20 + "bad\n")
     with pytest.raises(DataError, match=r"data\.svm:21: label must be a number"):

@@ -13,7 +13,7 @@ import numpy as np
 from tests.catalogue import Optimum, Problem
 
 from undercut import L1, L2, ElasticNet
-from undercut.contracts import Regularizer
+from undercut.contracts import DifferentiableRegularizer, Regularizer
 from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
 
 N = 5
@@ -32,6 +32,24 @@ B = _spd()
 
 def _entropy(prior: np.ndarray) -> Callable[[Any], Any]:
     return lambda w: float(sum(x * np.log(x / p) for x, p in zip(w, prior, strict=True) if x > 0.0))
+
+
+class Shifted(DifferentiableRegularizer):
+    """``|w|^2 / 2 - 5``: its minimum is not zero."""
+
+    strong_convexity = 1.0
+
+    def value(self, w):
+        return 0.5 * float(w @ w) - 5.0
+
+    def conjugate(self, z):
+        return 0.5 * float(z @ z) + 5.0
+
+    def conjugate_argmax(self, z):
+        return z.copy()
+
+    def gradient(self, w):
+        return w.copy()
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def test_a_loss_that_is_only_a_loss_has_no_exact_intercept(rng):
     with pytest.raises(CapabilityError) as refusal:
         LinearRisk(rng.standard_normal((4, 2)), np.zeros(4), Bent(), fit_intercept=True)
     assert "a PiecewiseLinearLoss or a KinkedLoss" in str(refusal.value)  # the need
-    assert "Bent is none of them" in str(refusal.value)  # the lack
+    assert "Bent is not one" in str(refusal.value)  # the lack
     assert "constant feature" in str(refusal.value)  # the remedy
 
 

@@ -19,7 +19,7 @@ from undercut import L2, CuttingPlane, Lbfgs, LineSearchBundle, MulticlassRisk, 
 from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
-from undercut.risks.scores.class_scores import class_scores
+from undercut.risks.scores.multiclass import class_scores
 from undercut.solvers import TruncatedNewton
 from undercut.testing import check_risk
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -165,8 +167,10 @@ def test_the_winner_of_a_race_begins_the_next_run():
     state = race.init(risk, L2(1e-3), np.zeros(300))
     while state.progress.gap > 1e-3 * state.progress.objective:
         state = race.step(risk, L2(1e-3), state)
-    winner = state.runners[state.at].solver
-    assert race.carry(risk, L2(5e-4), state).runners[0].solver is winner
+    winner = state.runners[state.by].solver
+    assert winner.name == state.progress.solver
+    for at in (0, 1):  # the next turn may be another one's already
+        assert race.carry(risk, L2(5e-4), replace(state, at=at)).runners[0].solver is winner
 
 
 # --- The grid -----------------------------------------------------------------------------------------------------
@@ -197,6 +201,14 @@ def test_with_l1_the_first_lambda_is_just_below_the_largest_slope():
 def test_a_risk_without_slope_has_a_path_of_zeros():
     path = regularization_path(LinearRisk(np.zeros((4, 2)), np.ones(4), Squared()))
     assert not path.coefficients.any()
+
+
+@pytest.mark.parametrize("shift", [0.0, -10.0])
+def test_a_function_below_zero_has_a_grid_as_well(shift):
+    risk = FunctionRisk(lambda w: (float(np.abs(w - 1.0).sum()) + shift, np.sign(w - 1.0)), n_params=3)
+    path = regularization_path(risk)
+    assert len(path) > 8
+    assert path.risks[-1] == pytest.approx(shift, abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from undercut._jit import online as kernel, pointwise
 from undercut.losses import compiled_slope
 from undercut.maps.design import WithConstant, as_design
 from undercut.solvers.online import Adaptive, OptimisticProximal, Pegasos, Proximal
-from undercut.solvers.online.base import Game
+from undercut.solvers.online.game import Game
 
 METHODS = {
     "pegasos": kernel.PEGASOS,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.catalogue import Problem
+from tests.regularizers.cases import Shifted
 
 from undercut import (
     L2,
@@ -23,7 +24,6 @@ from undercut import (
     Stop,
     minimize,
 )
-from undercut.contracts import DifferentiableRegularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.maps.gram import DenseGram
 from undercut.regularizers import Boxed, Entropy, KernelNorm, Proximal, Quadratic, SquaredLp
@@ -64,7 +64,9 @@ def test_bounds_bracket_the_optimum_of_any_convex_risk(loss, n_shards, lam):
     problem = Problem(loss)
     risk = problem.risk()
     known = minimize(risk, L2(lam), stop=Stop(gap_rel=1e-8))
-    result = minimize(ShardedRisk.of(risk, n_shards), L2(lam), ProgressiveHedging(), stop=Stop(max_steps=500))
+    result = minimize(
+        ShardedRisk.of(risk, n_shards), L2(lam), ProgressiveHedging(), stop=Stop(gap_rel=1e-2, max_steps=500)
+    )
     assert result.status is Status.CONVERGED
     assert result.certificate == "global"
     slack = 1e-7 * abs(known.objective)
@@ -317,24 +319,6 @@ def test_a_gap_of_zero_ends_where_certificates_bring_nothing():
     risk = Problem("hinge").risk()
     result = minimize(ShardedRisk.of(risk, 1), L2(0.1), ProgressiveHedging(), stop=Stop(gap_rel=0.0, max_seconds=60))
     assert result.status in (Status.STALLED, Status.CONVERGED)
-
-
-class Shifted(DifferentiableRegularizer):
-    """``|w|^2 / 2 - 5``: its minimum is not zero."""
-
-    strong_convexity = 1.0
-
-    def value(self, w):
-        return 0.5 * float(w @ w) - 5.0
-
-    def conjugate(self, z):
-        return 0.5 * float(z @ z) + 5.0
-
-    def conjugate_argmax(self, z):
-        return z.copy()
-
-    def gradient(self, w):
-        return w.copy()
 
 
 @pytest.mark.parametrize("solver", [ProgressiveHedging(), LevelBundle(), CuttingPlane()])

@@ -13,7 +13,6 @@ from tests.catalogue import LOSSES
 from undercut._jit import online as kernel
 from undercut.maps.design import as_design
 from undercut.solvers.online import Adaptive, Pegasos, Proximal
-from undercut.solvers.online.base import Samples
 from undercut.solvers.online.bounds import (
     balanced_bound,
     phases_to_guarantee,
@@ -23,6 +22,7 @@ from undercut.solvers.online.bounds import (
     single_tau_bound,
     subgradient_bound,
 )
+from undercut.solvers.online.game import Samples
 
 ROUNDS, D = 60, 4
 LAMBDAS = [1e-3, 0.05, 1.0]

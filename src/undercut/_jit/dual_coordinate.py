@@ -23,26 +23,27 @@ from undercut._jit.rows import row
 
 TARGET, LOW, HIGH, RIDGE, CURVATURE = range(5)  # the columns of ``terms``
 N_TERMS = 5
-AHEAD = 6  # rows between the asking for a row and its use
 ROW_COST = 8  # work of a row beyond its entries, in entries
 
 
 @njit(cache=True, nogil=True)
 def sweep(
     dense, indptr, columns, values, constant, terms, zone, logistic, threshold, rho,
-    order, begin, active, above, below, budget, a, v, b,
+    order, begin, active, at_zero, at_end, ahead, budget, a, v, b,
 ):  # fmt: skip
     """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates order, a and v.
 
-    A sample that cannot move, with a derivative above ``above`` or below ``below`` on the side where its interval is
-    open, is exchanged to the end of the active ones.
-    Returns (position, active, b, largest and least derivative that a move can use, work).
+    A sample that cannot move, with a derivative steeper than ``at_zero`` where a is zero and than ``at_end`` elsewhere,
+    is exchanged to the end of the active ones.  ``ahead`` : rows between the asking for a row and its use; 0: no row is
+    asked for.
+    Returns (position, active, b, largest derivative that a move away from zero can use, minus that of a move towards
+    zero, the sum of what all visited samples could gain, work).
     """
     width = np.uint64(columns.size)
-    most, least, work, at = 0.0, 0.0, 0, begin
+    most, least, gain, work, at = 0.0, 0.0, 0.0, 0, begin
     while at < active and work < budget:
-        if at + 2 * AHEAD < active:
-            _fetch(dense, indptr, columns, values, terms, a, width, order[at + AHEAD], order[at + 2 * AHEAD])
+        if ahead > 0 and at + 2 * ahead < active:
+            _fetch(dense, indptr, columns, values, terms, a, width, order[at + ahead], order[at + 2 * ahead])
         i = np.uint64(order[at])
         start, stop, offset = row(dense, indptr, width, i)
         work += ROW_COST + np.int64(stop - start)
@@ -57,12 +58,12 @@ def sweep(
             slope = score - terms[i, TARGET] + terms[i, RIDGE] * old
             right = slope + zone if old >= 0.0 else slope - zone
             left = slope - zone if old <= 0.0 else slope + zone
-            usable = 0.0
+            usable, limit = 0.0, at_zero if old == 0.0 else at_end
             if right < 0.0 and old < high:
-                usable = right
+                usable = -right if old >= 0.0 else right
             elif left > 0.0 and old > low:
-                usable = left
-            elif (old >= high or right > above) and (old <= low or left < below):
+                usable = left if old <= 0.0 else -left
+            elif (old >= high or right > limit) and (old <= low or -left > limit):
                 active -= 1
                 order[at], order[active] = order[active], order[at]
                 continue
@@ -72,10 +73,25 @@ def sweep(
         at += 1
         most, least = max(most, usable), min(least, usable)
         if new != old:
+            gain += abs(usable) * _room(old, new, low, high, zone, abs(usable), terms[i, RIDGE], logistic)
             a[i] = new
             b += rho * (new - old)
             add_row(values, columns, start, stop, offset, constant, new - old, v)
-    return at, active, b, most, least, work
+    return at, active, b, most, least, gain, work
+
+
+@njit(cache=True, nogil=True)
+def _room(old, new, low, high, zone, slope, ridge, logistic):
+    """``room``, where ``slope room`` bounds the gain of a coordinate whose derivative at ``old`` is ``slope``.
+
+    The gain is its own duality gap: that of its loss and its conjugate, at the present score.
+    """
+    if logistic:
+        return abs(new - old)  # of the move itself only
+    room = high - old if new > old else old - low
+    if zone > 0.0 and (new - old) * old < 0.0:
+        room = abs(old)
+    return min(room, 0.5 * slope / ridge) if ridge > 0.0 else room
 
 
 @njit(cache=True, nogil=True)
@@ -170,16 +186,19 @@ def shuffle(order, count, block, seed):
     A block begins anywhere, so that its neighbours are others in every sweep.
     """
     bits = np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15)
-    used = np.zeros(order.size, np.bool_)
+    words = np.zeros((order.size + 7) // 8, np.uint64)  # eight samples each: most are skipped where few are active
+    used = words.view(np.uint8)
     for at in range(count):
-        used[order[at]] = True
+        used[order[at]] = 1
     first = np.int64((bits >> np.uint64(32)) % np.uint64(block))
     blocks = np.arange((count + first + block - 1) // block)
     permute(blocks, blocks.size, bits)
     ascending, at = np.empty(count + 1, order.dtype), 0
-    for i in range(order.size):
-        ascending[at] = i
-        at += used[i]
+    for word in range(words.size):
+        if words[word]:
+            for i in range(8 * word, 8 * word + 8):
+                ascending[at] = i
+                at += used[i]
     at = 0
     for b in blocks:
         for k in range(max(0, b * block - first), min(count, (b + 1) * block - first)):

@@ -39,7 +39,7 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
         p[i] = value / L[i, i]
     while True:
         size, pivots = _to_hull_minimum(alpha, support, size, L, p, q, pivots)
-        entering, residual = _most_violated(H, b, live, alpha, support, size)
+        entering, residual = _most_violated(H, b, live, alpha)
         if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0:
             return size, residual, pivots, NOWHERE
         alpha[entering] = DUST  # it has weight from now on, if only dust
@@ -50,7 +50,7 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
 
 
 @njit(inline="always", fastmath=FAST, error_model="numpy")
-def _most_violated(H, b, live, alpha, support, size):
+def _most_violated(H, b, live, alpha):
     """The plane highest above the model at its minimizer, and the duality gap of ``alpha``."""
     level, lowest, at, top = 0.0, math.inf, live[0], live[-1] + 1
     for j in live:

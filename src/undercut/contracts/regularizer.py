@@ -183,6 +183,10 @@ class QuadraticRegularizer(DifferentiableRegularizer):
         """The diagonal of M or a positive approximation: float64, shape (n_params,)."""
         return np.full(n_params, self.strong_convexity)
 
+    @override
+    def conjugate(self, z: FloatArray) -> float:
+        return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
+
     @abstractmethod
     def dual_inner(self, A: FloatArray, a: FloatArray) -> FloatArray:
         """``A M^-1 a`` for A of shape (n_params,) or (k, n_params): a number or shape (k,)."""
@@ -199,6 +203,6 @@ class QuadraticRegularizer(DifferentiableRegularizer):
     def at_center(self, a: FloatArray) -> float:
         """``<c, a>``."""
 
-    @abstractmethod
     def along(self, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
         """First and second derivative of ``t -> reg(w + t direction)`` at 0."""
+        return float(self.gradient(w) @ direction), float(direction @ self.hessian_product(direction))

@@ -297,7 +297,7 @@ class MajorizedRisk(Risk, Protocol):
     """
 
     def majorizer(self, w: FloatArray) -> Risk:
-        """The convex risk that lies above this one everywhere and touches it at w; valid for ever."""
+        """The convex risk that lies above this one everywhere and touches it at w; later calls do not change it."""
 
 
 @runtime_checkable

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from signal import SIGINT
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -41,6 +42,16 @@ TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
 
 
+class Rough(NamedTuple):
+    """Limits of a run that only decides something."""
+
+    gap_rel: float = 0.0
+    max_steps: int = sys.maxsize
+
+
+EXACT = Rough()
+
+
 class Minimizer:
     """Solves the problems of one fit, all by the same rule to stop, in the same time, with the same callbacks.
 
@@ -56,9 +67,9 @@ class Minimizer:
         self.signal: int | None = None  # what ended the fit
         self._sessions = open_sessions(callbacks or ())
         self._began = time.perf_counter()
-        self._share_among(1)
+        self.share_among(1)
 
-    def _share_among(self, n_runs: int, n_threads: int = 1) -> None:
+    def share_among(self, n_runs: int, n_threads: int = 1) -> None:
         """Divide the time that is left; that of a resumed fit is counted from its beginning."""
         before = max((sum(session.done.values()) for session in self._sessions), default=0.0) / n_threads
         spent = before + time.perf_counter() - self._began
@@ -68,7 +79,7 @@ class Minimizer:
         """What ``work`` makes of several problems, each in that many runs at most; ``jobs`` of them at a time."""
         problems = list(problems)
         n_threads = min(effective_n_jobs(self.jobs), len(problems))
-        self._share_among(runs_each * len(problems), n_threads)
+        self.share_among(runs_each * len(problems), n_threads)
         if n_threads == 1:
             return map(work, problems)
         verbose, self.verbose = self.verbose, 0  # lines of several problems at once would overwrite each other
@@ -82,24 +93,32 @@ class Minimizer:
         *,
         problem: Problem = NAMELESS,
         solver: Any = None,
-        until: Sequence[Callback] = (),
+        rough: Rough = EXACT,
+        is_measure: bool = False,
     ) -> Result:
-        """Minimize ``reg + risk``; a run that ends early warns, unless one of the callbacks ``until`` ended it."""
+        """Minimize ``reg + risk``; a run that ends early warns, unless that is within the limits of a rough one.
+
+        The gap of a model that ``is_measure`` says to be of a measure is relative to what it gains over equal scores.
+        """
         name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
             stopped = self.signal is not None
-            callbacks = [*live, *(session.part(name) for session in self._sessions), *until]
+            callbacks = [*live, *(session.part(name) for session in self._sessions)]
             baseline = constant_objective(risk, reg)
             stop = self._stop(name)
-            if is_bound_of_a_measure(risk):
+            stop = replace(
+                stop, gap_rel=max(stop.gap_rel, rough.gap_rel), max_steps=min(stop.max_steps, rough.max_steps)
+            )
+            if is_measure or is_bound_of_a_measure(risk):
                 stop = replace(stop, baseline=baseline)
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
             if result.interrupted and stopped:
                 raise KeyboardInterrupt
             if result.interrupted:
                 self.signal = signals.number or SIGINT
-        if result.status is not Status.STOPPED and self.signal is None:
+        is_enough = result.status is Status.STOPPED or result.n_steps >= rough.max_steps
+        if not is_enough and self.signal is None:
             warn_unless(result, self.fine, problem.title)
         return replace(result, baseline=baseline)
 

@@ -20,12 +20,14 @@ from sklearn.utils._param_validation import StrOptions
 
 from undercut.errors import DataError, ParameterError
 from undercut.estimators.certified import CertifiedEstimator, frames_inside
+from undercut.estimators.folds import Split, checked_splits, named_fold
 from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
 from undercut.selection.cross_validation import Fold, Scores, Search, Watch, cross_validate
 from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
-from undercut.selection.path import Path, path_points, regularization_path
+from undercut.selection.path import Path, regularization_path
 from undercut.solvers import Stop
+from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
 OWN = {  # the parameters that stand in place of lambda, and their defaults
@@ -99,6 +101,7 @@ class CrossValidated(CertifiedEstimator):
     lams_ : all lambdas that were tried, from strong to weak
     coef_, objective_, lower_bound_, gap_, ... : those of ``best_estimator_``
     n_decided_ : how many fits ended before their gap was reached, because the choice could not or would hardly change
+    n_skipped_ : how many of them were not begun, because other folds had shown that their lambda is worse
     """
 
     lams: Any
@@ -141,25 +144,35 @@ class CrossValidated(CertifiedEstimator):
         if lams is None and len(risks) > 1:
             lams = self._found_grid(given, search)
         if epsilon is not None and len(risks) > 1:
-            raise ParameterError(f"`epsilon` is for fits of one problem; this one has {len(risks)}, one per class")
+            raise ParameterError(
+                f"`epsilon` is for fits of one problem; this one has {len(risks)}, one per class: use `multi_class` "
+                "crammer_singer or multinomial, which have one for all classes"
+            )
         make = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=search.stop)
-        return Path.sum([make(risk, lams, epsilon=epsilon) for risk in risks])
+        return Path.sum([_uninterrupted(make(risk, lams, epsilon=epsilon)) for risk in risks])
 
     def _select(self, given: Given, groups: Any = None) -> Self:
         """Choose lambda and fit the plain estimator with it."""
-        grid = None if self.lams is None else given_grid(self.lams)
-        search = self._search()
-        lams = self._found_grid(given, search) if grid is None else grid
-        folds = [self._maker(given, *split) for split in self._splits(given, groups)]
-        scores = cross_validate(folds, lams, search)
-        scores = self._beyond_ends(folds, scores, search, given)
-        _warn_unfinished(scores)
+        scores = self._scores_of_grid(given, groups)
+        self._warn_about(scores, given)
         self._report(scores)
-        return self._refit(given)
+        return self._refit(given, self._plain(self.lam_))
 
-    def _refit(self, given: Given) -> Self:
+    def _scores_of_grid(self, given: Given, groups: Any) -> Scores:
+        """The scores of all lambdas, beyond the end of the grid too where that is wanted."""
+        grid = None if self.lams is None else given_grid(self.lams)
+        score = self._scoring_along(given, groups)
+        lams = self._found_grid(given, self._search()) if grid is None else grid
+        return self._beyond_ends(score, score(lams), given)
+
+    def _scoring_along(self, given: Given, groups: Any) -> Callable[..., Scores]:
+        """What scores lambdas: a function of them, and of the solutions of every fold to begin from, ``starts``."""
+        folds = [self._maker(given, *split) for split in self._splits(given, groups)]
+        return partial(cross_validate, folds, search=self._search())
+
+    def _refit(self, given: Given, plain: Any) -> Self:
         """Fit the plain estimator with the chosen lambda, and take over what it has."""
-        self.best_estimator_ = self._plain(self.lam_).fit(given.X, given.y, **given.rest)
+        self.best_estimator_ = plain.fit(given.X, given.y, **given.rest)
         if hasattr(self, "feature_names_in_"):
             self.best_estimator_.feature_names_in_ = self.feature_names_in_
         fitted = {name: value for name, value in vars(self.best_estimator_).items() if name.endswith("_")}
@@ -185,13 +198,14 @@ class CrossValidated(CertifiedEstimator):
         settings = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         return self._kind(**settings | {"lam": lam})
 
-    def _maker(self, given: Given, train: Array, held_out: Array) -> Callable[[], Fold]:
-        return partial(self._fold, self._plain(1.0), given, train, held_out)
+    def _maker(self, given: Given, train: Array, held_out: Array, name: str) -> Callable[[], Fold]:
+        return partial(named_fold, partial(self._fold, self._plain(1.0), given, train, held_out), name)
 
-    def _splits(self, given: Given, groups: Any) -> list[tuple[Array, Array]]:
-        splits = list(self._splitter(given).split(np.zeros((given.n, 1)), self._split_target(given), groups))
-        for number, (train, _) in enumerate(splits):
-            self._check_fold(given, train, f"fold {number + 1} of {len(splits)}")
+    def _splits(self, given: Given, groups: Any) -> list[Split]:
+        rows = self._splitter(given).split(np.zeros((given.n, 1)), self._split_target(given), groups)
+        splits = checked_splits(rows, given.n)
+        for split in splits:
+            self._check_fold(given, split.train, split.name)
         return splits
 
     def _splitter(self, given: Given) -> Any:
@@ -205,39 +219,45 @@ class CrossValidated(CertifiedEstimator):
     def _check_fold(self, given: Given, train: Array, name: str) -> None:
         """Refuse a fold whose training part cannot be learned from."""
         if is_classifier(self):
-            check_classes(given.y[train], name)
+            weight = given.rest.get("sample_weight")
+            check_classes(given.y[train if weight is None else train[weight[train] > 0.0]], name)
 
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
         stop = replace(search.stop, gap_rel=max(GRID_GAP, self.gap_rel))
-        ends = [
-            [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
-            for risk in self._all(self._plain(1.0), given)
-        ]
-        high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
+        find = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=stop)
+        paths = [_uninterrupted(find(risk)) for risk in self._all(self._plain(1.0), given)]
+        high, low = max(path.lams[0] for path in paths), min(path.lams[-1] for path in paths)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
-    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
-        """Go on beyond the end of the grid where the best lambda is, if that is wanted, or warn.
-
-        Beyond a lambda at which w = 0 is nearly optimal nothing changes.
-        """
-        first = scores.lams.size
-        while (at := scores.best()) in (0, scores.lams.size - 1) and first > 1:
+    def _beyond_ends(self, score: Callable[..., Scores], scores: Scores, given: Given) -> Scores:
+        """Go on beyond the end of the grid where the best lambda is, if that is wanted."""
+        most = scores.lams.size + MOST_EXTRA
+        while self.extend and self._is_end(scores, given) and scores.lams.size < most:
+            at = scores.best()
             weak = at > 0
-            if not weak and scores.lams[0] >= self._first_lambda(given, search):
-                break
-            if not self.extend or scores.lams.size >= first + MOST_EXTRA:
-                offer = "" if self.extend else ", or extend=True"
-                warn_end(scores.lams, at, n_added=scores.lams.size - first, offer=offer)
-                break
             ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
-            scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
+            scores = scores.joined(score(more if weak else more[::-1], starts=scores.ends))
         return scores
 
-    def _first_lambda(self, given: Given, search: Search) -> float:
-        return max(first_lambda(risk, search.penalty) for risk in self._all(self._plain(1.0), given))
+    def _is_end(self, scores: Scores, given: Given) -> bool:
+        """Whether lambdas beyond the grid may be better; beyond one where w = 0 is nearly optimal they are not."""
+        at = scores.best()
+        if scores.lams.size == 1 or at not in (0, scores.lams.size - 1):
+            return False
+        return at > 0 or bool(scores.lams[0] < self._first_lambda(given))
+
+    def _first_lambda(self, given: Given) -> float:
+        penalty = self._penalty()
+        return max(first_lambda(risk, penalty) for risk in self._all(self._plain(1.0), given))
+
+    def _warn_about(self, scores: Scores, given: Given) -> None:
+        """Warn where a larger grid or longer runs may change the choice."""
+        if self._is_end(scores, given):
+            n_added = MOST_EXTRA if self.extend else 0
+            warn_end(scores.lams, scores.best(), n_added=n_added, offer="" if self.extend else ", or extend=True")
+        _warn_unfinished(scores)
 
     def _report(self, scores: Scores) -> None:
         at = scores.best(one_standard_error=self.rule == "one_standard_error")
@@ -246,6 +266,7 @@ class CrossValidated(CertifiedEstimator):
         self.best_score_ = float(scores.means[at])
         self.best_params_ = {"lam": self.lam_}
         self.n_decided_ = int(scores.decided.sum())
+        self.n_skipped_ = int(scores.skipped.sum())
 
     def _score_on(self, X: Any, y: Any, **rest: Any) -> Callable[[Any], float]:
         """The score of a model on some samples; its own one takes ``rest`` too."""
@@ -259,6 +280,13 @@ class CrossValidated(CertifiedEstimator):
         if self.scoring is None:
             return None
         return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def _uninterrupted(path: Path) -> Path:
+    """The path, unless Ctrl-C ended it: that ends the fit too."""
+    if path.statuses[-1] is Status.STOPPED:
+        raise KeyboardInterrupt
+    return path
 
 
 def _warn_unfinished(scores: Scores) -> None:
@@ -275,11 +303,11 @@ def _warn_unfinished(scores: Scores) -> None:
 
 def check_classes(y: Array, fold: str) -> None:
     """Refuse a fold with a single class to train on."""
-    classes = np.unique(y)
-    if classes.size < 2:
+    classes = np.unique(y).tolist()
+    if len(classes) < 2:
         raise DataError(
-            f"{fold} has samples of a single class to train on, {classes[0]!r}: use fewer folds, or a stratified "
-            "splitter such as cv=5"
+            f"{fold} has samples of a single class to train on, {classes}: use fewer folds, a stratified splitter "
+            "such as cv=5, or more samples of the other class"
         )
 
 

@@ -17,9 +17,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from undercut.types import Array
-
-FilePath = str | os.PathLike[str]
+from undercut.types import Array, FilePath
 
 BLANK = "0" * 64
 FIELD = re.compile(rb'checksum\\": \\"([0-9a-f]{64})\\"')  # quotes are escaped: the header is a text inside JSON

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undercut.errors import CapabilityError, DataError
 from undercut.io.reading import open_decompressed, undamaged
 from undercut.io.several import matching
-from undercut.io.svmlight import FilePath
+from undercut.types import FilePath
 
 if TYPE_CHECKING:
     import polars as pl

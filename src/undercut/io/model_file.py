@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from undercut.errors import ModelFileError
-from undercut.io.container import DAMAGE, FilePath, opened, sealed, write_whole
+from undercut.io.container import DAMAGE, opened, sealed, write_whole
 from undercut.io.model_file_v1 import from_version_1
 from undercut.io.packing import packed, unpacked
-from undercut.types import Array
+from undercut.types import Array, FilePath
 
 VERSION = 3
 
@@ -31,17 +31,6 @@ class ModelState(NamedTuple):
     params: dict[str, Any]  # constructor parameters as JSON
     fitted: dict[str, Any]  # fitted attributes as JSON
     arrays: dict[str, Array]  # what the two refer to
-
-
-class Savable(Protocol):
-    """An estimator that can be saved."""
-
-    def state(self) -> ModelState:
-        """Parameters and fit; ``ModelFileError`` names the parameter that cannot be stored."""
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> Any:
-        """The estimator that ``state`` described; ``ValueError`` if its parts do not fit together."""
 
 
 def save_model(model: Any, path: FilePath) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from undercut.errors import DataError
 from undercut.io.dot_bracket import bracketed
 from undercut.io.reading import open_decompressed, undamaged
+from undercut.types import FilePath
 
 FIELDS = ("name", "family", "sequence", "structure")
 NUMBERED = re.compile(r"\s*\d+\s+[A-Za-z]\s+\d+\s*$")
@@ -44,7 +45,7 @@ class _Record(NamedTuple):
     structure: str | None
 
 
-def load_rna(path: str | os.PathLike[str]) -> RnaData:
+def load_rna(path: FilePath) -> RnaData:
     """Read a file of any of these formats, plain or compressed; ``DataError`` names the line that breaks a rule.
 
     >>> import pathlib, tempfile

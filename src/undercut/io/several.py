@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from undercut.errors import DataError
-from undercut.io.svmlight import FilePath, SvmlightData, load_svmlight
+from undercut.io.svmlight import SvmlightData, load_svmlight
+from undercut.types import FilePath
 
 
 class Source(NamedTuple):

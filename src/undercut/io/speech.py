@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undercut.errors import DataError, require
-from undercut.types import Array, FloatArray
+from undercut.types import Array, FilePath, FloatArray
 
 LABELS = ("label", "digit")
 LARGEST = 1e100  # beyond it squares of features would overflow
@@ -55,7 +55,7 @@ class SpeechData(NamedTuple):
         return SpeechData(self.X[np.concatenate(frames)], self.lengths[rows], *facts)
 
 
-def load_speech(path: str | os.PathLike[str]) -> SpeechData:
+def load_speech(path: FilePath) -> SpeechData:
     """Read an archive; ``DataError`` names the array that breaks a rule.
 
     >>> import io
@@ -77,7 +77,7 @@ def load_speech(path: str | os.PathLike[str]) -> SpeechData:
     return SpeechData(X, lengths, *facts.values())
 
 
-def _archive(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
+def _archive(path: FilePath) -> tuple[str, dict[str, Array]]:
     """The name of an archive in messages, and its arrays, ``X`` and ``offsets`` among them."""
     name = os.fsdecode(path) if isinstance(path, str | os.PathLike) else "archive"
     try:
@@ -144,7 +144,7 @@ class ConnectedData(NamedTuple):
         return {"X": self.X, "offsets": self.offsets, "words": words, "word_offsets": ends}
 
 
-def load_connected(path: str | os.PathLike[str]) -> ConnectedData:
+def load_connected(path: FilePath) -> ConnectedData:
     """Read an archive of utterances of several words; ``DataError`` names the array that breaks a rule.
 
     >>> import io

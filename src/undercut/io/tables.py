@@ -21,8 +21,7 @@ import scipy.sparse as sp
 
 from undercut.errors import DataError, ParameterError, nearest
 from undercut.io.frames import read_frame
-from undercut.io.svmlight import FilePath
-from undercut.types import Array, FloatArray
+from undercut.types import Array, FilePath, FloatArray
 
 if TYPE_CHECKING:
     import polars as pl

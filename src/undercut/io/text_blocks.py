@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from undercut.errors import DataError, ParameterError, require
 from undercut.io.reading import STANDARD_INPUT, is_compressed, open_decompressed, undamaged
+from undercut.types import FilePath
 
 SCAN_BYTES = 1 << 16  # read at a time to find or count line ends
 _BOM = b"\xef\xbb\xbf"
@@ -31,7 +32,7 @@ class ByteRange(NamedTuple):
     stop: int
 
 
-def byte_ranges(path: str | os.PathLike[str], n_parts: int) -> list[ByteRange | None]:
+def byte_ranges(path: FilePath, n_parts: int) -> list[ByteRange | None]:
     """Divide a plain file into ranges of equal size; a compressed file stays whole, as ``[None]``.
 
     >>> import tempfile, pathlib

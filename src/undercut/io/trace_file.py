@@ -14,11 +14,11 @@ import importlib
 import json
 import warnings
 from collections.abc import Mapping
-from os import PathLike
 from threading import Lock
 from typing import Any
 
 from undercut.trace import Progress, Result, Run, row_as_json
+from undercut.types import FilePath
 
 
 class TraceFile:
@@ -36,7 +36,7 @@ class TraceFile:
     True
     """
 
-    def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: FilePath, about: Mapping[str, Any] | None = None) -> None:
         self.path, self.about = path, dict(about or {})
 
     def __call__(self, progress: Progress) -> None:
@@ -55,7 +55,7 @@ class TraceSession:
 
     done: Mapping[str, float] = {}
 
-    def __init__(self, path: str | PathLike[str], about: dict[str, Any]) -> None:
+    def __init__(self, path: FilePath, about: dict[str, Any]) -> None:
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed at the end of the fit)
         self._about = about
         self._lock = Lock()

@@ -29,7 +29,7 @@ from undercut.types import Array, FloatArray
 
 
 class Layer(NamedTuple):
-    """``W h + b``; W has a row per unit of the layer, and b is ``None`` where there is none."""
+    """``W h + b``; W has a row per unit of the layer, and b is ``None`` for a layer without bias."""
 
     W: Any
     b: Any
@@ -132,7 +132,7 @@ class Network(ScoreMap):
         return [Layer(W.copy(), (0.0 if b is None else b) - W @ mean) for (W, b), mean in layers]
 
     def from_plain(self, layers: Sequence[Layer]) -> FloatArray:
-        """The w of layers of a network with m = 0, which has the same scores; a last b is lost where there is none.
+        """The w of layers of a network with m = 0, which has the same scores but for a bias that this one lacks.
 
         Layers may be tensors.
         """

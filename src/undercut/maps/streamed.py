@@ -24,7 +24,7 @@ from undercut.io.rows.row_cache import RowCache
 from undercut.io.rows.row_cache_writer import Floats, cached_rows
 from undercut.maps.design import trusted_design
 from undercut.maps.matrix import Matrix
-from undercut.types import Array, FloatArray
+from undercut.types import Array, FilePath, FloatArray
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 TARGET_BYTES = 16  # of the target and the group of a row
@@ -45,10 +45,10 @@ class StreamedData(NamedTuple):
 
 
 def stream_svmlight(
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     memory: str | float = "1GB",
-    cache: str | os.PathLike[str] | None = None,
+    cache: FilePath | None = None,
     n_features: int | None = None,
     dtype: Floats = "auto",
     zero_based: bool | Literal["auto"] = "auto",

@@ -26,6 +26,9 @@ class Prices(NamedTuple):
     alarm: float = 1.0
 
 
+EQUAL = Prices()
+
+
 class Ranked(NamedTuple):
     """The scores of both classes, each descending, with the sums of the scores that mistakes change."""
 
@@ -33,10 +36,10 @@ class Ranked(NamedTuple):
     negatives: FloatArray
     missed: FloatArray  # [tp]: the sum of all positives but the best tp
     alarms: FloatArray  # [fp]: the sum of the best fp negatives
-    prices: Prices = Prices()
+    prices: Prices = EQUAL
 
     @classmethod
-    def of(cls, positives: FloatArray, negatives: FloatArray, prices: Prices = Prices()) -> Ranked:  # noqa: B008
+    def of(cls, positives: FloatArray, negatives: FloatArray, prices: Prices = EQUAL) -> Ranked:
         """From two descending arrays."""
         missed, alarms = np.zeros(positives.size + 1), np.zeros(negatives.size + 1)
         np.cumsum(positives[::-1], out=missed[-2::-1])
@@ -68,6 +71,7 @@ class Measure(ABC):
     """A loss Delta of the labels of all samples together; estimators report ``1 - Delta``."""
 
     sees_intercept: ClassVar[bool]  # whether adding a number to all scores changes the risk
+    substitutes: ClassVar[tuple[str, ...]] = ()  # surrogates that may learn more than the bound of the measure
 
     @property
     @abstractmethod
@@ -90,8 +94,8 @@ class Measure(ABC):
     def least(self, n_positive: int, n_negative: int) -> float:
         """Delta of the best labeling there is, which bounds the risk from below."""
 
-    def substitute(self) -> Measure:
-        """The measure whose bound a model is trained by where the bound of this one stays large; usually itself."""
+    def of_part(self, n_part: int, n_samples: int) -> Measure:
+        """The same measure for a part of the samples: one with a count has a share of it."""
         return self
 
     @abstractmethod

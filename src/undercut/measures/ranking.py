@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from typing_extensions import override
@@ -33,6 +33,7 @@ class TopMeasure(Measure):
     """
 
     sees_intercept = False
+    substitutes = ("squared_hinge", "average_precision")
 
     @abstractmethod
     def size(self, n_positive: int) -> int:
@@ -80,10 +81,6 @@ class TopMeasure(Measure):
         return 1.0 - min(self.size(n_positive), n_positive) / self.total(n_positive)
 
     @override
-    def substitute(self) -> Measure:
-        return AveragePrecision()
-
-    @override
     def cutoff(self, ranked: Ranked) -> float:
         """Below the k-th score."""
         return midway(np.sort(np.concatenate(ranked[:2]))[::-1], self.size(ranked.positives.size))
@@ -102,6 +99,10 @@ class FixedTop(TopMeasure):
     @override
     def size(self, n_positive: int) -> int:
         return self.k
+
+    @override
+    def of_part(self, n_part: int, n_samples: int) -> Measure:
+        return replace(self, k=max(1, self.k * n_part // n_samples))
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,7 @@ class PartialRocArea(RocArea):
     0.5
     """
 
+    substitutes = ("squared_hinge", "average_precision")
     most: float = 0.1
 
     def __post_init__(self) -> None:
@@ -245,10 +247,6 @@ class PartialRocArea(RocArea):
     def violate(self, ranked: Ranked) -> Violation:
         return _pairs(ranked, self._count(ranked.negatives.size))
 
-    @override
-    def substitute(self) -> Measure:
-        return AveragePrecision()
-
     def _count(self, n_negative: int) -> int:
         return max(1, math.ceil(self.most * n_negative - 1e-9))
 
@@ -266,6 +264,7 @@ class AveragePrecision(RocArea):
     """
 
     name = "average_precision"
+    substitutes = ("squared_hinge",)
 
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:

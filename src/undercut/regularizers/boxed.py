@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -28,6 +28,7 @@ class Boxed(SeparableRegularizer):
     reg: Regularizer
     lower: Numbers = -np.inf
     upper: Numbers = np.inf
+    _terms: Terms = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.reg, (L2, SeparableRegularizer)):
@@ -41,6 +42,9 @@ class Boxed(SeparableRegularizer):
         rule = "`lower` must not exceed `upper`, and a finite number must lie between them"
         ordered = np.all(self.lower <= self.upper) and np.all(self.lower < np.inf) and np.all(self.upper > -np.inf)
         require(bool(ordered), rule, (self.lower, self.upper))
+        inside = terms_of(self.reg)
+        lower, upper = np.maximum(inside.lower, self.lower), np.minimum(inside.upper, self.upper)
+        object.__setattr__(self, "_terms", inside._replace(lower=_plain(lower), upper=_plain(upper)))
 
     @override
     def check_size(self, n_params: int) -> None:
@@ -54,9 +58,7 @@ class Boxed(SeparableRegularizer):
     @property
     @override
     def terms(self) -> Terms:
-        inside = terms_of(self.reg)
-        lower, upper = np.maximum(inside.lower, self.lower), np.minimum(inside.upper, self.upper)
-        return inside._replace(lower=_plain(lower), upper=_plain(upper))
+        return self._terms
 
 
 def terms_of(reg: Regularizer) -> Terms:

@@ -49,7 +49,8 @@ class L2(QuadraticRegularizer):
 
     @override
     def value(self, w: FloatArray) -> float:
-        return 0.5 * float(self.gradient(w) @ self._shifted(w))
+        shifted = self._shifted(w) if self.weights is None else self._shifted(w) * self.weights
+        return 0.5 * self.lam * float(shifted @ shifted)
 
     @override
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -67,10 +68,6 @@ class L2(QuadraticRegularizer):
     @override
     def hessian_diagonal(self, n_params: int) -> FloatArray:
         return self.hessian_product(np.ones(n_params))
-
-    @override
-    def conjugate(self, z: FloatArray) -> float:
-        return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
 
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:

@@ -88,10 +88,6 @@ class Quadratic(QuadraticRegularizer):
         return np.asarray(self.lam * self.B.diagonal())
 
     @override
-    def conjugate(self, z: FloatArray) -> float:
-        return 0.5 * float(self.dual_inner(z, z)) + self.at_center(z)
-
-    @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         step = self._unscaled_by_B(z) / self.lam
         return step if self.center is None else self.center + step
@@ -107,10 +103,6 @@ class Quadratic(QuadraticRegularizer):
     @override
     def at_center(self, a: FloatArray) -> float:
         return 0.0 if self.center is None else float(a @ self.center)
-
-    @override
-    def along(self, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
-        return float(self.gradient(w) @ direction), self.lam * float(direction @ (self.B @ direction))
 
     def _unscaled_by_B(self, z: FloatArray) -> FloatArray:
         """``B^-1 z``."""

@@ -24,6 +24,11 @@ class Terms(NamedTuple):
     lower: Numbers = -math.inf
     upper: Numbers = math.inf
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there may be a bound: an array of them may hold infinities only."""
+        return _may_differ(self.lower, -math.inf) or _may_differ(self.upper, math.inf)
+
 
 class SeparableRegularizer(ProximalRegularizer):
     """A regularizer made of ``Terms``.  With ``soft(x, l1) = sign(x) max(|x| - l1, 0)`` its dual is attained at
@@ -42,23 +47,27 @@ class SeparableRegularizer(ProximalRegularizer):
     @property
     @override
     def strong_convexity(self) -> float:
-        return float(np.min(self.terms.l2))
+        return _least(self.terms.l2)
 
     @property
     @override
     def has_finite_dual(self) -> bool:
         t = self.terms
-        return self.strong_convexity > 0.0 or bool(np.isfinite(t.lower).all() and np.isfinite(t.upper).all())
+        return _least(t.l2) > 0.0 or (_is_finite(t.lower) and _is_finite(t.upper))
 
     @override
     def value(self, w: FloatArray) -> float:
         t = self.terms
-        if not ((w >= t.lower) & (w <= t.upper)).all():
+        if t.is_bounded and not ((w >= t.lower) & (w <= t.upper)).all():
             return math.inf
-        return float(np.sum(t.l1 * np.abs(w) + 0.5 * t.l2 * (w - t.center) ** 2))
+        absolute = _dot(t.l1, np.abs(w)) if _may_differ(t.l1, 0.0) else 0.0
+        return absolute + 0.5 * _dot(t.l2, (w - t.center) ** 2) if _may_differ(t.l2, 0.0) else absolute
 
     @override
     def conjugate(self, z: FloatArray) -> float:
+        t = self.terms
+        if not t.is_bounded and not _may_differ(t.l2, 0.0):
+            return 0.0 if (np.abs(z) <= t.l1).all() else math.inf
         w = self.conjugate_argmax(z)
         return float(z @ w) - self.value(w) if np.isfinite(w).all() else math.inf
 
@@ -66,9 +75,10 @@ class SeparableRegularizer(ProximalRegularizer):
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         t = self.terms
         force = z + t.l2 * t.center
+        beyond = force - np.minimum(np.maximum(force, -t.l1), t.l1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            free = np.where(np.abs(force) <= t.l1, 0.0, (force - np.copysign(t.l1, force)) / t.l2)
-        return np.clip(free, t.lower, t.upper)
+            free = beyond / t.l2 if _may_differ(t.l2, 0.0) else np.where(beyond == 0.0, 0.0, beyond / t.l2)
+        return np.minimum(np.maximum(free, t.lower), t.upper) if t.is_bounded else free
 
     @override
     def conjugate_curvature(self, A: FloatArray, z: FloatArray) -> FloatArray:
@@ -85,8 +95,10 @@ class SeparableRegularizer(ProximalRegularizer):
             return 1.0
         t = self.terms
         size = np.abs(z) + slack
-        unbounded = np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower)) & (size > t.l1)
-        return float(np.min((t.l1 / np.maximum(size, 1e-300))[unbounded], initial=1.0))
+        beyond = size > t.l1
+        if t.is_bounded:
+            beyond &= np.where(z > 0.0, np.isinf(t.upper), np.isinf(t.lower))
+        return float((t.l1 / np.maximum(size, 1e-300))[beyond].min()) if beyond.any() else 1.0
 
     @override
     def near(self, center: FloatArray, tau: float) -> SeparableRegularizer:
@@ -116,3 +128,23 @@ class Termwise(SeparableRegularizer):
     @override
     def terms(self) -> Terms:
         return self._terms
+
+
+# A number for all parameters is the usual case, and NumPy takes microseconds for what Python does at once.
+
+
+def _may_differ(term: Numbers, number: float) -> bool:
+    return isinstance(term, np.ndarray) or term != number
+
+
+def _least(term: Numbers) -> float:
+    return float(term.min()) if isinstance(term, np.ndarray) else float(term)
+
+
+def _is_finite(term: Numbers) -> bool:
+    return bool(np.isfinite(term).all()) if isinstance(term, np.ndarray) else math.isfinite(term)
+
+
+def _dot(term: Numbers, values: FloatArray) -> float:
+    """``sum_j term_j values_j``."""
+    return float(term @ values) if isinstance(term, np.ndarray) else float(term * values.sum())

@@ -79,7 +79,7 @@ class _Walk:
         self.start(lam or 1.0)
         while lam is not None and self.down_to(lam):
             risks.append(self.lowest.risk)
-            lam = next_lambda(lam, risks)
+            lam = next_lambda(lam, risks, self.risk.lower_bound)
 
     def down_to(self, low: float) -> bool:
         """Visit lambdas until all of them down to ``low`` are proved; whether that was possible."""

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from undercut.contracts import Regularizer, Risk
 from undercut.errors import DataError
 from undercut.risks.baseline import constant_objective, is_bound_of_a_measure
-from undercut.selection.decision import Board, Decision, Leader
+from undercut.selection.decision import Board, Decision
 from undercut.selection.grid import MakeRegularizer
 from undercut.selection.held_out import HeldOut
 from undercut.selection.path import check_convex
@@ -65,6 +65,7 @@ class Scores:
     n_steps: FloatArray
     decided: FloatArray  # whether the run ended before its gap was reached, because the choice could not change
     unfinished: FloatArray  # whether a run met a limit before its gap was reached
+    skipped: FloatArray  # whether there was no run, because other folds have shown that the lambda is worse
     ends: list[list[FloatArray]]  # the solutions of every fold at its last lambda
 
     @property
@@ -104,12 +105,12 @@ class Scores:
         rows["rank_test_score"] = rankdata(-self.means, method="min").astype(np.int32)
         rows |= {"max_gap": self.gaps.max(axis=0), "mean_steps": self.n_steps.mean(axis=0)}
         rows["n_decided"] = self.decided.sum(axis=0).astype(np.int32)
+        rows["n_skipped"] = self.skipped.sum(axis=0).astype(np.int32)
         return rows
 
 
-ROUNDS = (0.1, 0.01)  # relative gaps to which several problems of a fold are solved first
 MANY_FOLDS = 1000  # the table holds the scores of single folds unless there are more
-ARRAYS = ("scores", "fit_seconds", "score_seconds", "gaps", "n_steps", "decided", "unfinished")
+ARRAYS = ("scores", "fit_seconds", "score_seconds", "gaps", "n_steps", "decided", "unfinished", "skipped")
 
 
 def cross_validate(
@@ -137,57 +138,59 @@ def _run(
     fold = make()
     for risk in fold.risks:
         check_convex(risk)
-    starts = start or [None] * len(fold.risks)
-    runs = [WarmRuns(risk, search.solver, w0) for risk, w0 in zip(fold.risks, starts, strict=True)]
+    along = _Along(fold, number, search, board, start or [None] * len(fold.risks))
     rows: dict[str, Any] = {name: [] for name in ARRAYS}
-    rows["end"] = [np.zeros(risk.n_params) for risk in fold.risks]
-    leader = Leader()
     for at, lam in enumerate(lams.tolist()):
-        began = time.perf_counter()
-        reg = search.penalty(lam)
-        watches = _watches(fold, board, leader, number, at, search, reg, rows["end"])
-        results = [run(reg, search.stop_for(run.risk, reg), watch) for run, watch in zip(runs, watches, strict=True)]
-        _check(results, number, lam)
-        fitted = time.perf_counter()
-        rows["end"] = [result.w for result in results]
-        score = float(fold.score(rows["end"]))
-        if fold.held_out is not None:
-            leader.meet(fold.held_out.values(rows["end"]))
-        found = (score, fitted - began, time.perf_counter() - fitted, *_measures(results))
+        lead = board.race.leader(at) if search.may_skip else None
+        found = along.fitted(at, lam) if lead is None else along.skipped(lam, rows["scores"][lead.by] - lead.mean)
         for name, value in zip(ARRAYS, found, strict=True):
             rows[name].append(value)
         if search.watch is not None:
-            search.watch(number, lam, score)
-    return rows
+            search.watch(number, lam, found[0])
+    return rows | {"end": along.solutions}
 
 
-def _solved(runs: list[WarmRuns], watches: list[Any], reg: Regularizer, search: Search) -> list[Result]:
-    """The results of all problems of a lambda.
+class _Along:
+    """The problems of one fold on their way along the path; what it finds of a lambda has the order of ``ARRAYS``."""
 
-    Several are solved in rounds of smaller gaps: what is decided depends on all of them.
-    """
-    gap, rough = search.stop.gap_rel, len(runs) > 1 and watches[0] is not never
-    gaps = [each for each in ROUNDS if each > gap] if rough else []
-    for each in (*gaps, gap):
-        results = []
-        for run, watch in zip(runs, watches, strict=True):
-            results.append(run(reg, replace(search.stop_for(run.risk, reg), gap_rel=each), watch))
-            if results[-1].status is Status.STOPPED:
-                break
-        if any(result.status in (Status.DECIDED, Status.STOPPED) for result in results):
-            break
-    return results
+    def __init__(self, fold: Fold, number: int, search: Search, board: Board, starts: list[FloatArray | None]) -> None:
+        self.fold, self.number, self.search, self.board = fold, number, search, board
+        self.runs = [WarmRuns(risk, search.solver, w0) for risk, w0 in zip(fold.risks, starts, strict=True)]
+        self.solutions = [np.zeros(risk.n_params) for risk in fold.risks]
+        self.seen: dict[int, FloatArray] = {}  # the held-out values at the lambdas so far, by number
 
+    def fitted(self, at: int, lam: float) -> tuple[float, ...]:
+        """A lambda that is fitted."""
+        began, reg = time.perf_counter(), self.search.penalty(lam)
+        watches = self._watches(at, reg)
+        results = [
+            run(reg, self.search.stop_for(run.risk, reg), watch) for run, watch in zip(self.runs, watches, strict=True)
+        ]
+        _check(results, self.number, lam)
+        fitted = time.perf_counter()
+        self.solutions = [result.w for result in results]
+        score = float(self.fold.score(self.solutions))
+        if self.fold.held_out is not None:
+            values = self.fold.held_out.values(self.solutions)
+            self.board.race.meet(self.number, at, values, self.seen)
+            self.seen[at] = values
+        return score, fitted - began, time.perf_counter() - fitted, *_measures(results), False
 
-def _watches(
-    fold: Fold, board: Board, leader: Leader, number: int, at: int, search: Search, reg: Regularizer,
-    solutions: list[FloatArray],
-) -> list[Any]:  # fmt: skip
-    """What may end the runs of a lambda before their gaps are reached."""
-    if fold.held_out is None or reg.strong_convexity <= 0.0:
-        return [never] * len(fold.risks)
-    decision = Decision(fold.held_out, board, leader, number, at, reg.strong_convexity, solutions, search.may_skip)
-    return [decision.watch(problem) for problem in range(len(fold.risks))]
+    def skipped(self, lam: float, score: float) -> tuple[float, ...]:
+        """A lambda that is left at the solutions of the last one, with the score that other folds let expect."""
+        reg = self.search.penalty(lam)
+        starts = [start.as_result() for run in self.runs if (start := run.start(reg)) is not None]
+        return score, 0.0, 0.0, *_measures(starts), True
+
+    def _watches(self, at: int, reg: Regularizer) -> list[Any]:
+        """What may end the runs of a lambda before their gaps are reached."""
+        if self.fold.held_out is None or reg.strong_convexity <= 0.0:
+            return [never] * len(self.runs)
+        decision = Decision(
+            self.fold.held_out, self.board, self.seen, self.number, at, reg.strong_convexity, self.solutions,
+            self.search.may_skip,
+        )  # fmt: skip
+        return [decision.watch(problem) for problem in range(len(self.runs))]
 
 
 def _check(results: list[Result], number: int, lam: float) -> None:

@@ -11,15 +11,17 @@ import numpy as np
 from undercut.contracts import Regularizer, Risk
 from undercut.errors import ParameterError, require
 from undercut.regularizers.named import named_regularizer
+from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
 
 MakeRegularizer = Callable[[float], Regularizer]
 
-UNMOVED = 0.01  # the grid begins where w = 0 is proved to be within this share of the optimum
+UNMOVED = 0.01  # the grid begins where w = 0 is proved to be off the optimum by this share of the room below it
 PER_DECADE = 4  # lambdas
-STILL = 0.005  # the grid ends where one decade of lambda lowers the risk by less than this share of its first value
+STILL = 0.005  # the grid ends where one decade of lambda lowers the risk by less than this share of the room
 MOST = 80  # lambdas
 PRECISE = 1.001  # the ratio to which the first lambda is found
+ROUNDING = 1e-12  # relative
 
 
 def penalty_of(penalty: str | MakeRegularizer, l1_ratio: float) -> MakeRegularizer:
@@ -55,17 +57,17 @@ def first_lambda(risk: Risk, penalty: MakeRegularizer) -> float:
     0.99
     """
     cut = risk.cut(np.zeros(risk.n_params))
-    steepness = float(cut.a @ cut.a)
-    if steepness == 0.0 or cut.value <= 0.0:
+    steepness, room = float(cut.a @ cut.a), room_below(cut.value, risk.lower_bound)
+    if steepness == 0.0 or room <= ROUNDING * abs(cut.value) or _is_flat(risk, cut.a):
         return 1.0
 
     def is_still(lam: float) -> bool:
         reg = penalty(lam)
         share = reg.shrinkage(-cut.a, 0.0)
         floor = (1.0 - share) * risk.lower_bound if share < 1.0 else 0.0
-        return share * cut.b + floor - reg.conjugate(-share * cut.a) >= (1.0 - UNMOVED) * cut.value
+        return share * cut.b + floor - reg.conjugate(-share * cut.a) >= cut.value - UNMOVED * room
 
-    still = steepness / cut.value
+    still = steepness / room
     while not is_still(still):
         still *= 10.0
     while is_still(still / 10.0):
@@ -77,17 +79,34 @@ def first_lambda(risk: Risk, penalty: MakeRegularizer) -> float:
     return still
 
 
-def next_lambda(lam: float, risks: list[float]) -> float | None:
+def room_below(value: float, floor: float) -> float:
+    """How far a risk can fall from a value; the size of the value where no lower bound is known.
+
+    >>> room_below(-2.0, -5.0), room_below(-2.0, -np.inf)
+    (3.0, 2.0)
+    """
+    return value - floor if floor > -np.inf else abs(value)
+
+
+def _is_flat(risk: Risk, slope: FloatArray) -> bool:
+    """Whether the slope of the risk at w = 0 is nothing but rounding, as where all samples are equal."""
+    if not isinstance(risk, ScoreRisk):
+        return False
+    slopes = risk.phi.evaluate(np.zeros(risk.design.shape[0])).slopes
+    return bool((np.abs(slope) <= ROUNDING * np.abs(risk.design.rmatvec(np.abs(slopes)))).all())
+
+
+def next_lambda(lam: float, risks: list[float], floor: float = 0.0) -> float | None:
     """The lambda after ``lam`` on a grid that ends where the risk stops falling; ``None`` at its end.
 
-    ``risks`` are the values of R at zero and at the solutions so far.
+    ``risks`` are the values of R at zero and at the solutions so far, ``floor`` is a lower bound of them.
 
     >>> next_lambda(1.0, [1.0, 0.9])
     0.5623413251903491
     """
     decade = PER_DECADE + 1
-    if len(risks) >= 2 * decade and risks[-decade] - risks[-1] <= STILL * risks[0]:
+    if len(risks) >= 2 * decade and risks[-decade] - risks[-1] <= STILL * room_below(risks[0], floor):
         return None
-    if len(risks) > MOST or risks[-1] <= 0.0:
+    if len(risks) > MOST or risks[-1] <= floor:
         return None
     return float(lam * 10.0 ** (-1.0 / PER_DECADE))

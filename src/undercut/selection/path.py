@@ -222,4 +222,4 @@ def _until_still(runs: WarmRuns, penalty: MakeRegularizer, stop: Stop) -> Iterat
         point = point_at(runs, lam, penalty, stop)
         risks.append(point.risk)
         yield point
-        lam = next_lambda(lam, risks)
+        lam = next_lambda(lam, risks, runs.risk.lower_bound)

@@ -5,9 +5,10 @@ Planes of the risk, scores and dual points do not depend on lambda, so they are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from typing_extensions import override
 
@@ -16,7 +17,7 @@ from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
 from undercut.solvers.driver import Stop
 from undercut.solvers.registry import AnySolver
-from undercut.trace import Certificate, Result, Status
+from undercut.trace import Certificate, Progress, Result, Status
 from undercut.types import FloatArray
 
 Decide = Callable[[State], bool]  # whether a state is good enough, whatever its gap
@@ -79,6 +80,18 @@ class Carried(Solver[State, Risk, Regularizer]):
         return state
 
 
+class Start(NamedTuple):
+    """The solution of one regularizer as a first point for another."""
+
+    solution: FloatArray
+    progress: Progress
+
+    def as_result(self) -> Result:
+        """The result of a run that is over before its first step."""
+        at = self.progress
+        return Result(self.solution, at.objective, at.lower_bound, "global", Status.DECIDED, [at])
+
+
 class WarmRuns:
     """Minimizes ``reg + risk`` for one regularizer after the other.
 
@@ -93,9 +106,34 @@ class WarmRuns:
         self.risk, self.w0 = risk, w0
         self._given = solver
         self._solver: Carried | None = None
+        self._last: tuple[Regularizer, Result] | None = None
 
     def __call__(self, reg: Regularizer, stop: Stop | None = None, decide: Decide = never) -> Result:
-        """The solution for the next regularizer; ``decide`` may end the run before its gap is reached."""
+        """The solution for the next regularizer; ``decide`` may end the run before its gap is reached, or begins."""
+        start = self.start(reg)
+        if start is not None and decide(start):
+            return start.as_result()
+        result = self._run(reg, stop, decide)
+        self._last = reg, result
+        return result
+
+    def start(self, reg: Regularizer) -> Start | None:
+        """What the last run says about another regularizer; ``None`` where there was none."""
+        if self._last is None:
+            return None
+        before, last = self._last
+        objective = last.objective - before.value(last.w) + reg.value(last.w)
+        bound = min(self._bound(before, last.lower_bound, reg), objective)
+        return Start(last.w, Progress(0, objective, bound, solver=last.trace[-1].solver if last.trace else ""))
+
+    def _bound(self, before: Regularizer, lower_bound: float, reg: Regularizer) -> float:
+        """For a weaker ``reg``: the optimum is concave in lambda, and at lambda 0 at least the least risk."""
+        floor = self.risk.lower_bound
+        if not 0.0 < reg.strong_convexity <= before.strong_convexity or not math.isfinite(floor):
+            return -math.inf
+        return floor + reg.strong_convexity / before.strong_convexity * (lower_bound - floor)
+
+    def _run(self, reg: Regularizer, stop: Stop | None, decide: Decide) -> Result:
         if self._solver is None:
             self._solver = Carried(resolve(self._given, self.risk, reg))
         self._solver.decide = decide

@@ -7,7 +7,6 @@ from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import ScoreBundle
-from undercut.solvers.checkpoint import Checkpoint
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
@@ -33,6 +32,7 @@ from undercut.solvers.online.partitions import AlongPartitions, MeanOfPartitions
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS
 from undercut.solvers.relay import Relay
+from undercut.solvers.saving.checkpoint import Checkpoint
 
 __all__ = [
     "SOLVERS",

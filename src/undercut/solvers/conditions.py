@@ -99,8 +99,9 @@ def has_few_samples(risk: Risk) -> bool:
 
 def has_few_params(risk: Risk) -> bool:
     """Whether X'DX costs little."""
-    is_linear = isinstance(risk, LinearRisk) and risk.n_params <= FEW_PARAMS
-    return is_linear and cast(LinearRisk, risk).n_samples * risk.n_params**2 <= STEP_WORK
+    if not isinstance(risk, LinearRisk):
+        return False
+    return risk.n_params <= FEW_PARAMS and risk.n_samples * risk.n_params**2 <= STEP_WORK
 
 
 def is_weak(risk: Risk, reg: Regularizer) -> bool:
@@ -115,10 +116,10 @@ def is_weak(risk: Risk, reg: Regularizer) -> bool:
 
 def is_least_squares(risk: Risk, reg: Regularizer) -> bool:
     """Whether the equations of ridge regression are small enough to be factored."""
-    if not accepts(LeastSquares(), risk, reg):
+    if not (isinstance(risk, LinearRisk) and accepts(LeastSquares(), risk, reg)):
         return False
-    n_samples, n_features = cast(LinearRisk, risk).design.shape
-    if not isinstance(cast(LinearRisk, risk).design, DenseDesign):
+    n_samples, n_features = risk.design.shape
+    if not isinstance(risk.design, DenseDesign):
         return bool(n_features <= NEWTON_PARAMS)
     least = min(n_samples, n_features)
     return bool(least <= FACTORED and n_samples * n_features * least <= STEP_WORK)
@@ -131,30 +132,30 @@ def features(risk: Risk) -> Design | None:
     return risk.design if isinstance(risk, ScoreRisk) else None
 
 
-def is_large_and_sparse(risk: Risk) -> bool:
-    """Whether X is sparse, and so large that it matters how it is read."""
-    if not isinstance(risk, LinearRisk | MulticlassRisk):
-        return False
-    X = features(risk)
-    return isinstance(X, SparseDesign) and bool(X.shape[0] * X.shape[1] >= LARGE)
+def large_sparse(risk: Risk) -> SparseDesign | None:
+    """X, if it is sparse and so large that it matters how it is read."""
+    X = features(risk) if isinstance(risk, LinearRisk | MulticlassRisk) else None
+    return X if isinstance(X, SparseDesign) and X.shape[0] * X.shape[1] >= LARGE else None
 
 
 def has_several_features(risk: Risk) -> bool:
-    return is_large_and_sparse(risk) and bool(cast(Design, features(risk)).shape[1] > SEVERAL_FEATURES)
+    X = large_sparse(risk)
+    return X is not None and bool(X.shape[1] > SEVERAL_FEATURES)
 
 
 def is_strong(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
-    if not is_large_and_sparse(risk):
+    X = large_sparse(risk)
+    if X is None:
         return False
-    X = cast(SparseDesign, features(risk))
     values, n = X.rows().values, X.shape[0]
     return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
 
 
 def is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
-    return is_large_and_sparse(risk) and bool(cast(Design, features(risk)).shape[1] > MANY_FEATURES)
+    X = large_sparse(risk)
+    return X is not None and bool(X.shape[1] > MANY_FEATURES)
 
 
 def needs_many_planes(risk: Risk, reg: Regularizer) -> bool:

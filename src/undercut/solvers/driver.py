@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from os import PathLike
 from signal import SIGTERM
 from typing import Any
 
@@ -18,8 +17,8 @@ from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.deadline import time_limit
 from undercut.errors import ClusterError, DataError, NonconvexError, NonfiniteError, require
 from undercut.interrupts import graceful, raise_for, requested
-from undercut.solvers.checkpoint import load_run
-from undercut.solvers.journal import Journal
+from undercut.solvers.saving.checkpoint import load_run
+from undercut.solvers.saving.journal import Journal
 from undercut.threads import exclusive, one_thread
 from undercut.trace import (
     Callback,
@@ -35,7 +34,7 @@ from undercut.trace import (
     tell_step,
     unproved,
 )
-from undercut.types import FloatArray
+from undercut.types import FilePath, FloatArray
 
 ZERO = 1e-10  # an objective below this share of the first one counts as zero
 STALLED_STEPS: dict[Certificate, int] = {"global": 100, "local": 500, "none": 100}  # without any change
@@ -100,7 +99,7 @@ def minimize(
     w0: FloatArray | None = None,
     stop: Stop | None = None,
     callbacks: Iterable[Callback] = (),
-    resume: str | PathLike[str] | None = None,
+    resume: FilePath | None = None,
 ) -> Result:
     """Minimize ``J(w) = reg(w) + R(w)``.
 
@@ -198,7 +197,7 @@ def _start(w0: FloatArray | None, risk: Risk, reg: Regularizer) -> FloatArray:
 class _Run:
     """One run of a solver, from the clock's start to the result."""
 
-    def __init__(self, solver: Solver[Any, Any, Any], stop: Stop, callbacks: Sequence[Callback]) -> None:
+    def __init__(self, solver: Solver[State, Any, Any], stop: Stop, callbacks: Sequence[Callback]) -> None:
         self.solver, self.stop, self.callbacks = solver, stop, callbacks
         self.trace: list[Progress] = []
         self.certificate: Certificate = "none"
@@ -246,12 +245,12 @@ class _Run:
         state: State | None = journal.state()
         if state is None or journal.saved is None:
             tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, []))
-            return self.solver.init(risk, reg, w0)  # type: ignore[no-any-return]
+            return self.solver.init(risk, reg, w0)
         self._began -= journal.seconds
         self.trace = journal.saved.trace
         self._unchanged, self._smallest_gap = journal.saved.header["watch"]
         tell_start(self.callbacks, Run(risk, reg, self.solver, self.stop, self.trace.copy()))
-        return self.solver.restored(risk, reg, state)  # type: ignore[no-any-return]
+        return self.solver.restored(risk, reg, state)
 
     def _first_status(self, state: State) -> Status | None:
         """Whether to stop before the next step."""
@@ -261,7 +260,7 @@ class _Run:
 
     def _finished(self, risk: Risk, reg: Regularizer, state: State, status: Status) -> tuple[State, Status]:
         """The state to report, and the status after it."""
-        final: State = self.solver.finish(risk, reg, state)
+        final = self.solver.finish(risk, reg, state)
         if final is state:
             return state, status
         self.trace.append(self._timed(final))

@@ -18,7 +18,7 @@ import math
 import time
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import Any, cast, final
+from typing import Any, final
 
 from typing_extensions import override
 
@@ -34,7 +34,7 @@ TURN = 1.25  # the leader is compared again when it has spent that many times as
 PATIENCE = 8.0
 AHEAD = 10.0
 FASTEST = 7.0  # the largest logarithm of a gap's decrease that a prediction may be based on
-AGAIN = 1.5  # the winner of a run begins the next one and goes on until that takes this many times as long
+AGAIN = 4.0  # the winner of a run begins the next one and goes on until that takes this many times as long
 IDLE = 100  # steps without any change after which a candidate is out
 
 
@@ -42,7 +42,7 @@ IDLE = 100  # steps without any change after which a candidate is out
 class Runner:
     """One candidate and how it is doing; a step makes a new one."""
 
-    solver: Solver[Any, Any, Any]
+    solver: Solver[State, Any, Any]
     state: State | None = None  # None: not started
     last: State | None = None  # at the end of a run with another regularizer
     spent: float = 0.0
@@ -73,6 +73,7 @@ class RaceState:
     until: float  # what it may have spent at the end of its turn
     solution: FloatArray
     progress: Progress
+    by: int = 0  # who has made the last step
 
 
 @final
@@ -103,16 +104,16 @@ class Race(Team[RaceState]):
 
     @override
     def carry(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
-        leader = state.runners[state.at]
-        others = [runner for at, runner in enumerate(state.runners) if at != state.at]
-        first, *rest = (Runner(runner.solver, last=runner.state or runner.last) for runner in (leader, *others))
+        winner = state.runners[state.by]
+        others = [runner for at, runner in enumerate(state.runners) if at != state.by]
+        first, *rest = (Runner(runner.solver, last=runner.state or runner.last) for runner in (winner, *others))
         began = time.perf_counter()
         first = self._charged(
             replace(first, state=_started(first, risk, reg, state.solution)), Progress(), time.perf_counter() - began
         )
         progress = replace(first.progress, solver=_name(first))
         assert first.state is not None
-        return RaceState((first, *rest), 0, first.spent + AGAIN * leader.spent, first.state.solution, progress)
+        return RaceState((first, *rest), 0, first.spent + AGAIN * winner.spent, first.state.solution, progress)
 
     @override
     def step(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
@@ -126,7 +127,7 @@ class Race(Team[RaceState]):
         solution = runner.state.solution if better and runner.state is not None else state.solution
 
         # 3. At the end of a turn, who is next and for how long.
-        moved = replace(state, runners=runners, solution=solution, progress=progress)
+        moved = replace(state, runners=runners, solution=solution, progress=progress, by=state.at)
         return _next_turn(moved) if self._is_over(moved) else moved
 
     @override
@@ -228,8 +229,8 @@ def _merged(last: Progress, before: Runner, after: Runner) -> Progress:
 def _started(runner: Runner, risk: Risk, reg: Regularizer, w0: FloatArray) -> State:
     """The first state of a candidate: from its run with another regularizer, or from w0."""
     if runner.last is not None:
-        return cast(State, runner.solver.carry(risk, reg, runner.last))
-    return cast(State, runner.solver.init(risk, reg, w0))
+        return runner.solver.carry(risk, reg, runner.last)
+    return runner.solver.init(risk, reg, w0)
 
 
 def _name(runner: Runner) -> str:

@@ -15,7 +15,7 @@ from undercut.estimators.files.stored import encode
 from undercut.io.checkpoint import DAMAGE, Content, check_writable, read_checkpoint, write_checkpoint
 from undercut.io.model_file import ModelState
 from undercut.io.several import matching
-from undercut.solvers.checkpoint import check_free
+from undercut.solvers.saving.checkpoint import check_free
 from undercut.trace import Status
 
 SAMPLED = 2**20  # bytes of a file that are compared

@@ -19,7 +19,7 @@ class Option:
 
     name: str  # of its value; the flag follows from it unless ``flags`` are given
     panel: str  # of the help
-    help: str  # {names} in braces are filled in from ``cli.names``
+    help: str  # {names} in braces are filled in from ``cli.options.names``
     _: KW_ONLY
     type: Any = str
     flags: tuple[str, ...] = ()

@@ -24,10 +24,10 @@ from undercut.estimators.linear.linear_model import LinearModel
 from undercut.estimators.linear.novelty_detector import NoveltyDetector
 from undercut.estimators.linear.sparse_coef import dense_coef
 from undercut.estimators.ranking.ranker import Ranker
-from undercut.io.container import FilePath, write_whole
+from undercut.io.container import write_whole
 from undercut.losses import Poisson
 from undercut.maps.gram.functions import KERNELS
-from undercut.types import Array
+from undercut.types import Array, FilePath
 
 OPSET, IR_VERSION = 17, 8  # of 2022: read by every runtime in use
 DTYPES = ("float32", "float64")

@@ -33,7 +33,7 @@ def state_of(model: Any) -> tuple[str, ModelState]:
 
 
 def restored(name: str, state: ModelState) -> Any:
-    """The estimator or the pipeline of a state; ``LookupError``, ``TypeError`` or ``ValueError`` if it is none."""
+    """The estimator or the pipeline of a state; ``LookupError``, ``TypeError`` or ``ValueError`` if it is damaged."""
     if name != PIPELINE:
         return own_kinds()[name].from_state(state)
     check_version(state.params["scikit-learn"])

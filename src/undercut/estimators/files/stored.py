@@ -29,7 +29,7 @@ from undercut.regularizers import BlockSum
 from undercut.risks import CRF, M3N
 from undercut.risks.structured.hmm.layout import HmmLayout
 from undercut.solvers import online
-from undercut.solvers.online.base import Game
+from undercut.solvers.online.game import Game
 from undercut.types import Array
 
 Arrays = dict[str, Array]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -10,29 +10,39 @@ from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.certified import CertifiedEstimator, Minimizer, Rough
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import LinearModel, Start, Task, solved, start_coef
-from undercut.estimators.linear.thresholds import Split, averaged_threshold, pays_validation, stratified_folds
+from undercut.estimators.linear.surrogates import Surrogate, Validation, surrogate_named
+from undercut.estimators.linear.thresholds import ENOUGH, Split, pays_validation, stratified_folds
 from undercut.estimators.targets import Problem, encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.maps.sharded import ShardedDesign
 from undercut.measures import Measure, TopMeasure, measure_named
+from undercut.measures.base import counts
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
-from undercut.risks.baseline import constant_objective
-from undercut.selection.shared_rows import SharedRows
-from undercut.trace import Callback, Callbacks, Result
+from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
-LEARNABLE = 0.05  # share of the bound of equal scores, up to which the bound of the measure itself is trained
+
+class Fitted(NamedTuple):
+    """A model of all samples."""
+
+    surrogate: Surrogate
+    risk: ScoreRisk
+    result: Result
+    threshold: float = 0.0  # on top of the intercept
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
-    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
+    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` for a measure such as F1; two classes.
+
+    R is the convex bound of the measure (``MultivariateRisk``) or another surrogate that validation prefers.
 
     The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
     no weights.
@@ -50,18 +60,24 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
     threshold : "auto", "own" or "cv"
-        "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
+        "own" is the intercept that belongs to the surrogate.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
-        samples of these scores.  ``random_state`` divides and draws.  The certificate
-        is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
-        expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
-        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
+        samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
+        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 20
         samples, and "own" otherwise and with ``fit_intercept=False``.
-    surrogate : "auto" or "own"
-        "own" minimizes the bound of the measure itself.  The bounds of the top k and of the partial ROC area learn
-        little where the classes overlap: with "auto", once it is proved that such a bound stays above a twentieth of
-        that of equal scores, the bound of the average precision is minimized in its place, and the certificate is
-        that of this problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
+    surrogate : "auto", "own", "squared_hinge" or "average_precision"
+        What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
+        in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);
+        "average_precision" the bound of that measure.  "auto" chooses by the measure itself, on the samples that the
+        folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
+        the difference (or by its average precision, where a measure of a ranking does not tell).  It chooses among
+        the first two for F-beta, the balanced error, Matthews correlation and functions of one's own where each class
+        has at least 20 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
+        area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
+        Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
+        or 0.01 is enough for them; one that is behind after two folds, or takes over 200 steps in a fold, is given
+        up.  ``random_state`` divides and draws.
+        A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -69,7 +85,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     coef_ : array of shape (1, n_features)
     intercept_ : array of shape (1,)
     classes_ : array of two labels
-    surrogate_ : the ``Measure`` whose bound was minimized
+    surrogate_ : the ``Measure`` whose bound was minimized, or the ``Loss``
     objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
@@ -88,7 +104,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
         "threshold": [StrOptions({"auto", "own", "cv"})],
-        "surrogate": [StrOptions({"auto", "own"})],
+        "surrogate": [StrOptions({"auto", "own", "average_precision", "squared_hinge"})],
     }
 
     def __init__(
@@ -118,90 +134,95 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         are gathered, 8 bytes a row.
         """
         last = Start.of(self)
-        if is_partitioned(X):
-            data = PartitionedData.of(X, y)
-            data.require("y", "pass y")
-            take_columns(self, data)
-            design: Design = ShardedDesign(data.parts)
-            y = data.gathered("y")
-        else:
-            X, y = validated(self, X, y=y, reset=True)
-            design = trusted_design(X)
+        design, y = self._read(X, y)
         if self.threshold == "cv" and not self.fit_intercept:
             raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
-        tasks = self._tasks(design, y)
+        own = self._tasks(design, y)[0]
         start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        folds = self._folds(signs)
         minimizer = self._minimizer()
-        parts = self._parts(design, signs, folds)
-        w0 = None if start is None else start[0]
-        results = self._solve(minimizer, [*tasks, *parts], w0)
-        results[0] = self._replaced(minimizer, design, signs, results[0], w0)
-        self._take(tasks, [results[0].w])
-        if folds and minimizer.signal is None:  # folds after an interruption have a single step
-            scores = held_out_scores(design, parts, [held_out for _, held_out in folds], results[1:])
-            threshold = averaged_threshold(self._measure(), signs, scores, self.random_state)
-            self.intercept_ = self.intercept_ - threshold
-        return self._conclude(minimizer, results[:1])
+        fitted = self._chosen(minimizer, design, signs, None if start is None else start[0])
+        self.surrogate_ = fitted.surrogate.trained_by
+        risk = fitted.risk if own.risk.measure.sees_intercept else own.risk
+        self._take([Task(risk)], [fitted.result.w])
+        self.intercept_ = self.intercept_ - fitted.threshold
+        return self._conclude(minimizer, [fitted.result])
 
-    def _solve(self, minimizer: Minimizer, tasks: list[Task], start: FloatArray | None) -> list[Result]:
-        """The results of all problems, which share the time of the fit.
+    def _read(self, X: Any, y: Any) -> tuple[Design, Array]:
+        """The samples, checked, and all labels."""
+        if not is_partitioned(X):
+            X, y = validated(self, X, y=y, reset=True)
+            return trusted_design(X), y
+        data = PartitionedData.of(X, y)
+        data.require("y", "pass y")
+        take_columns(self, data)
+        return ShardedDesign(data.parts), data.gathered("y")
 
-        Only the first has a start: a fold that begins at the solution of all samples may end there, and has then seen
-        the samples that it leaves out.
+    def _chosen(self, minimizer: Minimizer, design: Design, signs: FloatArray, start: FloatArray | None) -> Fitted:
+        """The model of the surrogate that validation prefers, with the threshold that it chooses.
+
+        The first surrogate is fitted to all samples before: there is a model whenever the user ends the fit.
         """
+        surrogates = [self._surrogate(name) for name in self._surrogate_names(signs)]
+        folds = self._folds(signs)
+        minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
+        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, start)
+        held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
+        if held is None:
+            return fitted
+        if held.surrogate is not fitted.surrogate:
+            minimizer.share_among(1)
+            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, start)
+        return fitted._replace(threshold=held.threshold)
 
-        def solve(number: int) -> Result:
-            task = tasks[number]
-            until = () if number or self._substitute() == self._measure() else (self._is_large(task),)
-            return minimizer(task.risk, L2(self.lam), None if number else start, problem=task.problem, until=until)
+    def _fitted_to_all(
+        self, minimizer: Minimizer, surrogate: Surrogate, design: Design, signs: FloatArray, start: FloatArray | None
+    ) -> Fitted:
+        """The model of one surrogate, and its certificate."""
+        risk = surrogate.risk(design, signs)
+        about = f"by the {surrogate.name}" if surrogate.name else ""
+        problem = Problem(signs, None, about, surrogate.name)
+        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem, is_measure=True))
 
-        return list(minimizer.each(solve, range(len(tasks))))
+    def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
+        """Fits without a fold begin at w = 0: one that begins at the solution of all samples may end there."""
 
-    def _is_large(self, task: Task) -> Callback:
-        """Whether it is proved that the bound of the measure stays large."""
-        least = LEARNABLE * constant_objective(task.risk, L2(self.lam))
-        return lambda progress: progress.lower_bound > least
+        def solve(risk: ScoreRisk, problem: Problem, rough: Rough) -> FloatArray | None:
+            result = minimizer(risk, L2(self.lam), problem=problem, rough=rough, is_measure=True)
+            return None if result.n_steps >= rough.max_steps else result.w
 
-    def _replaced(
-        self, minimizer: Minimizer, design: Design, signs: FloatArray, own: Result, start: FloatArray | None
-    ) -> Result:
-        """The result of the bound of the substitute where that of the measure itself stays large."""
-        self.surrogate_ = self._measure()
-        substitute = self._substitute()
-        is_large = own.lower_bound > LEARNABLE * own.baseline
-        if substitute == self.surrogate_ or not is_large or minimizer.signal is not None:
-            return own
-        self.surrogate_ = substitute
-        problem = Problem(signs, None, f"by the bound of {substitute.name}", substitute.name)
-        (result,) = minimizer.each(
-            lambda risk: minimizer(risk, L2(self.lam), start, problem=problem),
-            [MultivariateRisk(design, signs, substitute)],
+        return Validation(
+            measure=self._measure(),
+            design=design,
+            signs=signs,
+            folds=folds,
+            is_tuned=self._is_tuned(signs),
+            random_state=self.random_state,
+            solve=solve,
+            is_over=lambda: minimizer.signal is not None,
         )
-        return result
 
-    def _substitute(self) -> Measure:
-        """What may take the place of the measure in training."""
+    def _surrogate(self, name: str) -> Surrogate:
+        return surrogate_named(name, self._measure(), self.fit_intercept)
+
+    def _surrogate_names(self, signs: FloatArray) -> tuple[str, ...]:
+        """Those that validation chooses from, the cheapest one first."""
         measure = self._measure()
-        return measure.substitute() if self.surrogate == "auto" and self.threshold != "cv" else measure
+        if self.surrogate != "auto":
+            return (self.surrogate,)
+        is_enough = min(counts(signs)) >= (ENOUGH if measure.sees_intercept else 2)
+        return (*measure.substitutes, "own") if is_enough else ("own",)
+
+    def _is_tuned(self, signs: FloatArray) -> bool:
+        """Whether validation chooses the threshold."""
+        is_worthwhile = self.fit_intercept and pays_validation(self._measure(), signs)
+        return self.threshold == "cv" or (self.threshold == "auto" and is_worthwhile)
 
     def _folds(self, signs: FloatArray) -> list[Split]:
-        """Those that choose the threshold; none if it is that of the bound."""
-        is_worthwhile = self.fit_intercept and pays_validation(self._measure(), signs)
-        if self.threshold == "cv" or (self.threshold == "auto" and is_worthwhile):
+        """Those that choose the surrogate and the threshold; none where nothing is to be chosen."""
+        if self._is_tuned(signs) or len(self._surrogate_names(signs)) > 1:
             return stratified_folds(signs, self.random_state)
         return []
-
-    def _parts(self, design: Design, signs: FloatArray, folds: list[Split]) -> list[Task]:
-        """The problems of the folds."""
-        return [
-            Task(
-                self._risk(SharedRows(design, train), signs[train]),
-                Problem(signs[train], None, f"fold {at + 1} of {len(folds)}", f"fold {at + 1}"),
-            )
-            for at, (train, _) in enumerate(folds)
-        ]
 
     def _tasks(self, design: Design, y: Array) -> list[Task]:
         """The only problem of a fit."""
@@ -218,7 +239,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
     def _remedy_for_constant(self) -> str:
         measure = self._measure()
-        if isinstance(measure, TopMeasure):
+        if isinstance(measure, TopMeasure) and self.surrogate_ == measure:
             return (
                 f'the bound of {measure.name} cannot be improved on here: use surrogate="auto", or measure="roc_auc" '
                 'or "average_precision" and take the k samples with the highest scores, or a smaller lam'
@@ -251,11 +272,3 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def held_out_scores(design: Design, parts: list[Task], held_out: list[Array], results: list[Result]) -> FloatArray:
-    """The score of every sample, by the model of the fold that it was left out of."""
-    scores = np.empty(design.shape[0])
-    for task, rows, result in zip(parts, held_out, results, strict=True):
-        scores[rows] = design.matvec(result.w)[rows] + task.risk.intercept(result.w)
-    return scores

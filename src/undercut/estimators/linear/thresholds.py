@@ -15,7 +15,7 @@ from undercut.types import Array, FloatArray
 
 FOLDS = 5
 BOOTSTRAPS = 30  # samples whose best thresholds are averaged
-ENOUGH = 50  # samples of each class, from which validation chooses a better threshold than that of the bound
+ENOUGH = 20  # samples of each class, from which validation chooses a better threshold than that of the bound
 Split: TypeAlias = tuple[Array, Array]  # rows to train on, and rows held out
 
 
@@ -65,15 +65,15 @@ def averaged_threshold(measure: Measure, y: FloatArray, scores: FloatArray, rand
     return float(
         np.mean(
             [
-                _best_cut(measure, falling, _resampled(rng, is_positive), _resampled(rng, ~is_positive))
+                _best_cut(measure, falling, resampled(rng, is_positive), resampled(rng, ~is_positive))
                 for _ in range(BOOTSTRAPS)
             ]
         )
     )
 
 
-def _resampled(rng: np.random.RandomState, is_member: Array) -> FloatArray:
-    """How often each sample is drawn, as many in all as there are members."""
+def resampled(rng: np.random.RandomState, is_member: Array) -> FloatArray:
+    """How often each sample is drawn from the members, as many in all as there are."""
     size = int(is_member.sum())
     drawn = np.zeros(is_member.size)
     drawn[is_member] = np.bincount(rng.randint(size, size=size), minlength=size)

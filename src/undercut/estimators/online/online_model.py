@@ -27,7 +27,8 @@ from undercut.regularizers import L2
 from undercut.risks import LinearRisk, ShardedRisk
 from undercut.solvers import Stop
 from undercut.solvers.online import ONLINE_SOLVERS
-from undercut.solvers.online.base import Game, OnlineSolver, Samples
+from undercut.solvers.online.base import OnlineSolver
+from undercut.solvers.online.game import Game, Samples
 from undercut.solvers.online.partitions import AlongPartitions, PartitionSolver
 from undercut.trace import Status
 from undercut.types import FloatArray

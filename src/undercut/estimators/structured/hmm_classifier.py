@@ -77,13 +77,8 @@ class HmmClassifier(ClassifierMixin, HmmModel):
         weight = normalized_weights(sample_weight, utterances.lengths.size)
         classes, codes = encoded(labels)
         _check_words(np.bincount(codes, weight), classes)
-        self.n_features_in_ = utterances.X.shape[1]
-        layout = self._layout(classes.size)
-        last = self._last(layout, classes)
-        self.classes_, self.layout_ = classes, layout
-        self._standardize(utterances, weight)
-        frames = self._frames(utterances)
-        center = fit_words(frames.host, frames.lengths, codes, layout, self._likelihood(), weight).w
+        frames, last = self._prepared(utterances, classes, weight)
+        center = fit_words(frames.host, frames.lengths, codes, frames.layout, self._likelihood(), weight).w
         return self._minimize(WordRisk(frames, codes, weight, self.margin), center, last)
 
     def decision_function(self, X: Any, offsets: Any = None) -> FloatArray:

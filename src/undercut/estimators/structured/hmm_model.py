@@ -79,6 +79,15 @@ class HmmModel(CertifiedEstimator):
     ) -> None:
         self._keep(locals())
 
+    def _prepared(self, utterances: Utterances, classes: Array, weight: FloatArray) -> tuple[Frames, FloatArray | None]:
+        """The frames in the units of this fit, and the solution of the last one where ``warm_start`` asks for it."""
+        self.n_features_in_ = utterances.X.shape[1]
+        layout = HmmLayout(classes.size, self.n_states, self.n_mixtures, self.n_features_in_, self.covariance)
+        last = self._last(layout, classes)
+        self.classes_, self.layout_ = classes, layout
+        self._standardize(utterances, weight)
+        return self._frames(utterances), last
+
     def _minimize(self, risk: HmmRisk, center: FloatArray, last: FloatArray | None) -> Self:
         """Train from the center, or from the last solution, and conclude the fit."""
         self.center_, layout = center, self.layout_
@@ -108,9 +117,6 @@ class HmmModel(CertifiedEstimator):
                 f"{_sizes(self.layout_)}; got {_sizes(layout)}, or other words: start without it"
             )
         return self.parameters_
-
-    def _layout(self, n_words: int) -> HmmLayout:
-        return HmmLayout(n_words, self.n_states, self.n_mixtures, self.n_features_in_, self.covariance)
 
     def _standardize(self, utterances: Utterances, weight: FloatArray) -> None:
         """Set the units of the features, which make the penalty independent of theirs."""

@@ -62,13 +62,8 @@ class HmmRecognizer(HmmModel):
         classes, words = encoded([word for words in sentences for word in words])
         ends = np.concatenate([[0], np.cumsum([len(words) for words in sentences])])
         self._check_lengths(utterances, np.diff(ends))
-        self.n_features_in_ = utterances.X.shape[1]
-        layout = self._layout(classes.size)
-        last = self._last(layout, classes)
-        self.classes_, self.layout_ = classes, layout
-        self._standardize(utterances, weight)
-        frames = self._frames(utterances)
-        start = fit_connected(frames.host, frames.lengths, words, ends, layout, self._likelihood(), weight)
+        frames, last = self._prepared(utterances, classes, weight)
+        start = fit_connected(frames.host, frames.lengths, words, ends, frames.layout, self._likelihood(), weight)
         labels = np.repeat(words, start.lengths)
         return self._minimize(ConnectedRisk(frames, labels, words, ends, weight, self.margin), start.w, last)
 

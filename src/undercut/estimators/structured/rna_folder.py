@@ -237,6 +237,8 @@ def _given(X: Any, y: Any) -> tuple[list[str], list[str]]:
     if len(y) != len(sequences):
         raise DataError(f"y must have one structure per sequence; got {len(y)} for {len(sequences)}")
     for i, (x, structure) in enumerate(zip(sequences, y, strict=True)):
+        if not isinstance(structure, str):
+            raise DataError(f"sequence {i}: a structure must be a text of dots and brackets; got {structure!r}")
         if len(structure) != len(x):
             raise DataError(
                 f"sequence {i}: a structure must be as long as its sequence; got {len(structure)} for {len(x)}"

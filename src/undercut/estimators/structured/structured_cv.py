@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 from sklearn.model_selection import GroupKFold
 from typing_extensions import override
 
 from undercut.errors import DataError, require
 from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
 from undercut.estimators.inputs import checked_weight, validated
+from undercut.estimators.linear.linear_model import Task
 from undercut.estimators.linear.multivariate_classifier import MultivariateClassifier
+from undercut.estimators.linear.thresholds import averaged_threshold
 from undercut.estimators.ranking.ranker import Ranker, check_queries
 from undercut.estimators.structured.sequence_labeler import SequenceLabeler
 from undercut.maps.design import trusted_design
 from undercut.selection.cross_validation import Fold
 from undercut.selection.shared_rows import SharedRows
-from undercut.types import Array
+from undercut.types import Array, FloatArray
 
 
 class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
@@ -29,7 +32,10 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     ----------
     lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the measure itself by default
     measure, solver, fit_intercept, ... : as in ``MultivariateClassifier``
-    threshold : that of the fit with the chosen lambda; the folds that choose it have the threshold of the bound
+    surrogate : as in ``MultivariateClassifier``; with "auto" each one has its own path, and the best pair of a
+        surrogate and a lambda is fitted to all samples (``best_params_`` has both)
+    threshold : as in ``MultivariateClassifier``; where validation chooses it, lambdas are compared with the threshold
+        that is best for the held-out samples of their fold
 
     Attributes are those of ``CrossValidated``.
 
@@ -39,7 +45,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = MultivariateClassifierCV([1e-1, 1e-2, 1e-3], cv=3, measure="f1", extend=True).fit(scale(X), y)
-    >>> clf.lam_ <= 1e-2, clf.best_score_ > 0.95
+    >>> clf.lam_ <= 1e-1, clf.best_score_ > 0.95
     (True, True)
     """
 
@@ -62,15 +68,53 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
         return Given(X, y, {}, y.size)
 
     @override
+    def _select(self, given: Given, groups: Any = None) -> MultivariateClassifierCV:
+        """Choose the surrogate and lambda together."""
+        trials = [self._with(name) for name in self._surrogate_names(self._signs(given))]
+        scores = [trial._scores_of_grid(given, groups) for trial in trials]
+        best = int(np.argmax([each.means[each.best()] for each in scores]))
+        trials[best]._warn_about(scores[best], given)
+        self._report(scores[best])
+        self.best_params_ = {"lam": self.lam_, "surrogate": trials[best].surrogate}
+        return self._refit(given, trials[best]._plain(self.lam_))
+
+    def _with(self, surrogate: str) -> MultivariateClassifierCV:
+        """The same settings with one surrogate."""
+        other: MultivariateClassifierCV = clone(self).set_params(surrogate=surrogate)
+        other._watch = self._watch
+        return other
+
+    def _signs(self, given: Given) -> FloatArray:
+        return np.where(given.y == np.unique(given.y)[1], 1.0, -1.0)
+
+    @override
     def _all(self, model: Any, given: Given) -> list[Any]:
-        return risks_of(model._tasks(trusted_design(given.X), given.y))
+        """The risk of the surrogate; that of the choice after ``fit``, the own bound before it."""
+        chosen = getattr(self, "best_params_", {"surrogate": "own"})["surrogate"]
+        name = chosen if model.surrogate == "auto" else model.surrogate
+        return [model._surrogate(name).risk(trusted_design(given.X), self._signs(given))]
 
     @override
     def _fold(self, model: Any, given: Given, train: Array, held_out: Array) -> Fold:
-        tasks = model._tasks(SharedRows(trusted_design(given.X), train), given.y[train])
-        model.n_features_in_ = given.X.shape[1]
-        score = self._score_on(given.X[held_out], given.y[held_out])
+        signs = self._signs(given)
+        tasks = [Task(model._surrogate(model.surrogate).part(trusted_design(given.X), signs, train))]
+        model.classes_, model.n_features_in_ = np.unique(given.y), given.X.shape[1]
+        score = self._measured(given.X[held_out], signs[held_out], signs)
+        if self.scoring is not None:
+            score = self._score_on(given.X[held_out], given.y[held_out])
         return Fold(risks_of(tasks), scored(model, tasks, score))
+
+    def _measured(self, X: Any, held_out: FloatArray, signs: FloatArray) -> Callable[[Any], float]:
+        """The measure on held-out samples, as a part of all samples, with the threshold that the fit will have."""
+        measure = self._measure().of_part(held_out.size, signs.size)
+        is_tuned = self._is_tuned(signs)
+
+        def score(model: Any) -> float:
+            scores = model.decision_function(X)
+            at = averaged_threshold(measure, held_out, scores, self.random_state) if is_tuned else 0.0
+            return 1.0 - measure.label_loss(held_out, scores - at)
+
+        return score
 
 
 class RankerCV(CrossValidated, Ranker):
@@ -176,6 +220,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SequenceLabeler._parameter_constraints,
         **CrossValidated._own_constraints,
+        "scoring": [callable, None],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -23,6 +23,7 @@ from undercut._jit.svmlight import Rows
 from undercut.errors import DataError, ParameterError
 from undercut.io.rows.row_cache import INDEX_BYTES, VERSION, Layout, RowCache, is_complete, write_meta
 from undercut.io.svmlight import iter_rows
+from undercut.types import FilePath
 
 ENDING = "rows"
 SAMPLES, SAMPLE_BYTES = 64, 1 << 14  # of the content, for the checksum
@@ -33,8 +34,8 @@ Floats = Literal["auto", "float32", "float64"]
 
 
 def cached_rows(
-    path: str | os.PathLike[str],
-    folder: str | os.PathLike[str] | None = None,
+    path: FilePath,
+    folder: FilePath | None = None,
     *,
     dtype: Floats = "auto",
     zero_based: bool | Literal["auto"] = "auto",

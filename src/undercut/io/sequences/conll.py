@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from undercut.errors import DataError
 from undercut.io.reading import open_decompressed, undamaged
+from undercut.types import FilePath
 
 DOCUMENT = "-DOCSTART-"  # marks the start of a document in CoNLL-2003 files; not a token
 BLANKS = re.compile(r"[ \t]+")  # no other white space: a token may hold a no-break space
@@ -68,9 +69,7 @@ def _columns(rows: list[Any]) -> tuple[list[str], ...]:
     return tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def load_conll(
-    path: str | os.PathLike[str], *, n_columns: int | None = None, byte_range: tuple[int, int] | None = None
-) -> ConllData:
+def load_conll(path: FilePath, *, n_columns: int | None = None, byte_range: tuple[int, int] | None = None) -> ConllData:
     """Read a file of UTF-8 text, plain or compressed by gzip, bzip2 or xz.
 
     Every line must have ``n_columns`` columns, by default as many as the first; lines that begin with ``-DOCSTART-``

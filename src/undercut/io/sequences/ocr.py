@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from undercut.errors import DataError
 from undercut.io.reading import open_decompressed
-from undercut.types import FloatArray
+from undercut.types import FilePath, FloatArray
 
 FIELDS = ("id", "letter", "next_id", "word_id", "position", "fold")
 N_PIXELS = 128
@@ -48,7 +48,7 @@ class _Letter(NamedTuple):
     pixels: bytes
 
 
-def load_ocr(path: str | os.PathLike[str]) -> OcrWords:
+def load_ocr(path: FilePath) -> OcrWords:
     """Read ``letter.data``, plain or compressed; ``DataError`` names the file and the line that breaks a rule.
 
     >>> import pathlib, tempfile

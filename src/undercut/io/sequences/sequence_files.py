@@ -22,8 +22,7 @@ from undercut.io.reading import first_line
 from undercut.io.sequences.conll import ConllData, load_conll
 from undercut.io.sequences.ocr import FIELDS, N_PIXELS, load_ocr
 from undercut.io.several import Numbered, Source, load_numbered
-from undercut.io.svmlight import FilePath
-from undercut.types import Array, FloatArray
+from undercut.types import Array, FilePath, FloatArray
 
 LETTERS, TEXT, ROWS = "letter.data", "CoNLL files", "SVMlight files"
 

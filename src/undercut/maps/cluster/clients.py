@@ -150,7 +150,7 @@ class Cluster:
             raise ClusterError(f"the scheduler at {self.address} does not answer: the connection is closed")
 
     def gathered(self, futures: list[Any]) -> list[Any]:
-        """The results of tasks; ``ClusterError`` if there is nobody to run them, ``CancelledError`` if nobody does.
+        """The results of tasks; ``ClusterError`` if no worker is left, ``CancelledError`` if none works on them.
 
         Dask forgets tasks with a preferred worker if all workers die at once: then none is being processed.  Answers
         can be lost after they were finished and before they arrive, so fetching them is watched too.
@@ -204,7 +204,7 @@ class Watch:
         self.cluster, self._idle = cluster, 0
 
     def look(self) -> None:
-        """Raise ``ClusterError`` if there is nobody to answer, ``CancelledError`` if nobody does, twice in a row."""
+        """Raise ``ClusterError`` if no worker is left, ``CancelledError`` if none has had a task, twice in a row."""
         self.cluster.workers()
         self._idle = 0 if any(self.cluster.client.processing().values()) else self._idle + 1
         if self._idle > 1:

@@ -17,7 +17,7 @@ from undercut.contracts import Design, Evaluation, SortedScores
 from undercut.contracts.loss import check_signs
 from undercut.maps.design import as_design
 from undercut.measures import Measure, Ranked, Table, ThresholdMeasure, measure_named
-from undercut.measures.base import Prices
+from undercut.measures.base import EQUAL, Prices
 from undercut.risks.checks import real_targets
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import Array, FloatArray
@@ -103,6 +103,15 @@ class FreeThreshold(MostViolated):
         return _Piece(table, self.measure.value(ranked, table), slope)
 
 
+def class_prices(measure: ThresholdMeasure, design: Design, y: FloatArray) -> Prices:
+    """What mistakes of each class cost where the direction between the means of the classes separates them best."""
+    positive = y > 0.0
+    shares = np.where(positive, 1.0 / max(positive.sum(), 1), -1.0 / max((~positive).sum(), 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = design.matvec(design.rmatvec(shares))
+        return measure.prices(MostViolated(measure, y, EQUAL).rank(scores)[0])
+
+
 class MultivariateRisk(ScoreRisk):
     """``R(w)`` of a measure, for labels y of -1 and +1; ``measure`` is an object or a name such as "f1".
 
@@ -129,16 +138,11 @@ class MultivariateRisk(ScoreRisk):
         super().__init__(design, self._phi(design), lower_bound=self.measure.least(*sizes))
 
     def _phi(self, design: Design) -> MostViolated:
-        """The function of the scores, with the prices that the direction between the means of the classes leads to."""
-        plain = MostViolated(self.measure, self.y, Prices())
+        """The function of the scores, with the prices of both classes."""
         if not isinstance(self.measure, ThresholdMeasure):
-            return plain
-        positive = self.y > 0.0
-        shares = np.where(positive, 1.0 / max(positive.sum(), 1), -1.0 / max((~positive).sum(), 1))
-        with np.errstate(over="ignore", invalid="ignore"):
-            prices = self.measure.prices(plain.rank(design.matvec(design.rmatvec(shares)))[0])
+            return MostViolated(self.measure, self.y, EQUAL)
         kind = FreeThreshold if self.fit_intercept else MostViolated
-        return kind(self.measure, self.y, prices)
+        return kind(self.measure, self.y, class_prices(self.measure, design, self.y))
 
     @override
     def intercept(self, w: FloatArray) -> float:

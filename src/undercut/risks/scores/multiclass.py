@@ -15,13 +15,15 @@ from undercut.contracts import (
     SmoothRisk,
     WeightedGramDesign,
 )
-from undercut.errors import DataError
+from undercut.errors import CapabilityError, DataError
 from undercut.kinds import Kinded
+from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
-from undercut.risks.scores.class_scores import ClassScores, SoftmaxScores, class_scores, pseudo_inverse
+from undercut.risks.scores.class_scores import ClassScores, FreeCrammerSinger
 from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian
 from undercut.risks.scores.score_risk import ScoreRisk
+from undercut.risks.scores.softmax_scores import FreeSoftmax, SoftmaxScores, pseudo_inverse
 from undercut.types import Array, FloatArray
 
 
@@ -132,3 +134,19 @@ def _checked_count(y: Array, n_classes: int | None) -> int:
     if n_classes < max(found, 2):
         raise DataError(f"`n_classes` must be at least 2 and exceed every class in y; got {n_classes} and {found - 1}")
     return n_classes
+
+
+def class_scores(
+    loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int, *, fit_intercept: bool
+) -> ClassScores:
+    """The phi of a loss; its type depends on the loss."""
+    if isinstance(loss, Softmax):
+        return (FreeSoftmax if fit_intercept else SoftmaxScores)(loss, y, weight, n_classes)
+    if not fit_intercept:
+        return ClassScores(loss, y, weight, n_classes)
+    if isinstance(loss, CrammerSinger):
+        return FreeCrammerSinger(loss, y, weight, n_classes)
+    raise CapabilityError(
+        f"exact intercepts are known for Softmax and CrammerSinger, and {type(loss).__name__} is neither: "
+        "use fit_intercept=False and append a constant feature to X"
+    )

@@ -37,11 +37,11 @@ from undercut.types import FloatArray
 
 MAX_ROUNDS = 20
 MAX_STEPS = 50  # Newton steps per new plane: any weights prove a bound, and the next problem goes on from them
-PROXIMAL_STEPS = 15  # of them for one proximal point where many planes are new: the next one corrects a rough one
+PROXIMAL_STEPS = 15  # Newton steps per proximal point where many planes are new: the next point corrects a rough one
 TINY = 1e-100  # the least tolerance, for an objective of zero
 INNER_ACCURACY = 0.1  # a proximal point is computed to this share of the tolerance, and the next to this share of that
 LONGER = 0.3  # what tau is multiplied by when a proximal point was not enough
-SHORTER = 1.5  # when the first one was
+SHORTER = 1.5  # what tau is multiplied by when the first one was
 PRECISION = 1e-13  # of z, relative to the planes it is made of
 IN_VAIN = 0.99  # a round that leaves more than this share of the duality gap made no progress
 MAX_VAIN = 3  # stop after this many rounds without progress: rounding limits the accuracy

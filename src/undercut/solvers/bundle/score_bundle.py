@@ -89,10 +89,6 @@ class PairNorm(QuadraticRegularizer):
         H += self.gradient(np.eye(len(H)))
 
     @override
-    def conjugate(self, z: FloatArray) -> float:
-        return 0.5 * float(self.dual_inner(z, z))
-
-    @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         return (2.0 / self.lam) * _exchanged(z)
 
@@ -103,11 +99,6 @@ class PairNorm(QuadraticRegularizer):
     @override
     def at_center(self, a: FloatArray) -> float:
         return 0.0
-
-    @override
-    def along(self, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
-        slope = self.gradient(direction)
-        return float(w @ slope), float(direction @ slope)
 
     @override
     def multiple_of(self, other: QuadraticRegularizer) -> float:

@@ -19,7 +19,8 @@ from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
-from undercut.risks.scores.class_scores import Settled, SoftmaxScores
+from undercut.risks.scores.class_scores import Settled
+from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, class_sums
 from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns

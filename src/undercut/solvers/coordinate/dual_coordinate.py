@@ -37,10 +37,8 @@ DualRisk: TypeAlias = LinearRisk | MulticlassRisk
 DualReg: TypeAlias = L2 | ElasticNet
 
 SLICE = 15_000_000  # entries of X that one step may use: a fraction of a second
-DUE = 0.3  # a certificate is due when this share of the work has been done since the last one ...
-DUE_EARLY = 0.6  # ... or this share, while the gap is far from any tolerance ...
-LONGEST = 20  # ... or after this many passes
-FAR = 0.03  # share of the objective
+LONGEST = 20  # passes after which a certificate is due
+FAR = 0.03  # share of the objective: a larger gap is far from any tolerance
 DRIFT = 1e-3  # share of the gap that the sweeps' rounding may cost a bound
 RAY_ACCURACY = 1e-6  # share of the decrease that may be left: at w itself J may be far above its minimum
 FARTHEST = 10.0  # steps on a line, relative to its length: the difference of two scores is rounded
@@ -102,20 +100,31 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         rest = max(due - descent.work, dual.pass_work)
         descent.run(int(min(rest, SLICE)))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
-        if descent.work < due and not descent.is_ripe:
-            return replace(state, descent=descent, progress=progress)
+        after = replace(state, descent=descent, progress=progress)
 
-        # 2. The dual point proves a bound, at the exact products where the sweeps' rounding would cost too much of it.
+        # 2. What it proves, if that is likely to be worth a product with X.
+        return self._certified(risk, reg, after) if descent.work >= due or descent.is_ripe else after
+
+    def _certified(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
+        """The bound of the dual point, and the best point on the way to its w."""
+        # 1. The bound needs the exact products where the sweeps' rounding would cost too much of it.
+        last, descent = state.progress, state.descent
         point = descent.settled()
         bound = point.bound(DRIFT * last.gap)
 
-        # 3. The best point moves to the minimum of J on the way to the point of a.
-        line, t, solution, objective = _toward(risk, reg, state, dual.primal(point.lifted()))
+        # 2. The best point moves to the minimum of J on the way to the point of a.
+        line, t, solution, objective = _toward(risk, reg, state, descent.dual.primal(point.lifted()))
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
-        progress = replace(progress, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
+        progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle = 0 if changed else state.idle + 1
         return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress, state.before)
+
+    @override
+    def finish(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
+        if state.descent.work == state.certified:
+            return state
+        return self._certified(risk, reg, replace(state, descent=state.descent.copy()))
 
     @override
     def restored(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -196,9 +205,9 @@ def _dual(risk: DualRisk, reg: DualReg) -> Dual:
 
 def _patience(state: DualCoordinateState) -> float:
     """The work from one certificate to the next."""
-    one: int = state.descent.dual.pass_work
-    share = DUE_EARLY if state.progress.gap > FAR * abs(state.progress.objective) else DUE
-    return max(one, min(share * state.certified, max(LONGEST * one, 2 * SLICE)))
+    due, one = state.descent.due, state.descent.dual.pass_work
+    share = due.early if state.progress.gap > FAR * abs(state.progress.objective) else due.late
+    return float(max(due.first * one, min(share * state.certified, max(LONGEST * one, 2 * SLICE))))
 
 
 def _toward(

@@ -9,7 +9,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from undercut.types import FloatArray
 
-RIDGE = 1e-15  # of a matrix with unit diagonal: the first that is tried
+RIDGE = 1e-15  # the first that is added, to a matrix with unit diagonal
 ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
 ACCURATE = 1e-12  # relative size of what conjugate gradients leave
 MAX_ROUNDS = 25

@@ -47,9 +47,9 @@ from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
-LITTLE, NEAR = 0.5, 1e-2  # share of the gap that is left after a step, and relative gap, that ask for a crossover
+LITTLE, NEAR = 0.5, 1e-2  # crossover if a step leaves more than this share of the gap, and the relative gap is below
 SPARSER = (1.0, 1e-2, 1e-4)  # how readily parameters are taken for zero, in the order of trial
-EXTRA_STEPS = 4  # at the end, to tell which parameters are zero
+EXTRA_STEPS = 4  # at the end, to decide which parameters are zero
 SHORTEST = 1e-8  # a step shorter than this gains nothing
 SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 

@@ -35,8 +35,8 @@ from undercut.solvers.newton.rows import Rows, as_array
 from undercut.types import FloatArray
 
 TINY = 1e-200  # instead of zero, where a problem is empty
-FEW_SAMPLES = 2.0  # samples per parameter up to which equations of their size are solved
-VERY_SMALL, SMALL = 100, 500  # samples up to which they always are, and up to which they may be to end with
+FEW_SAMPLES = 2.0  # samples per parameter up to which the equations have the size of the samples
+VERY_SMALL, SMALL = 100, 500  # numbers of samples up to which they always have, and may have in the last steps
 MOST_ENTRIES = 4_000_000  # of a dense copy of X
 SPARSE = 0.05  # share of the products of entries of a column that are not zero, up to which these alone are computed
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
@@ -241,8 +241,8 @@ def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
         return no_kinks(weight.size)
     pieces = loss.pieces(risk.y)
     caps = pieces.jumps[:, None] * weight
-    caps[caps <= NEGLIGIBLE * caps.mean()] = 0.0
-    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros_like(caps))
+    caps[caps <= NEGLIGIBLE * caps.sum() / caps.size] = 0.0
+    return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros(caps.shape))
 
 
 def _rounded(risk: LinearRisk, start: float) -> Kinks:

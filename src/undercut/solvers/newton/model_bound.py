@@ -18,8 +18,8 @@ from undercut.losses import Softmax
 from undercut.risks import MulticlassRisk
 from undercut.risks.combined import questions
 from undercut.risks.combined.sharded_line import ShardedLine
-from undercut.risks.scores.class_scores import SoftmaxScores
 from undercut.risks.scores.score_risk import ScoreLine
+from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.bounds import plane_bound
 
 

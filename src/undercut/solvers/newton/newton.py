@@ -28,7 +28,7 @@ from undercut.types import FloatArray
 @final
 @dataclass(frozen=True)
 class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
-    """Newton steps with an exact line search; (semismooth where the second derivative jumps).
+    """Newton steps with an exact line search, semismooth where the second derivative jumps.
 
     >>> import numpy as np
     >>> from undercut import L2, LinearRisk, Squared, minimize
@@ -58,7 +58,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
 
-        # 3. So do the slopes that the model predicted.
+        # 3. The slopes that the quadratic model predicted prove another one.
         last = moved.progress
         bound = tighter(last.lower_bound, model_bound(risk, reg, moved.line), last.objective)
         return replace(moved, progress=replace(last, lower_bound=bound))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from undercut.contracts import Regularizer
 from undercut.regularizers import L2, BlockSum, SeparableRegularizer
 from undercut.regularizers.boxed import terms_of
+from undercut.regularizers.separable import Terms
 from undercut.types import FloatArray
 
 ENDLESS = 1e30  # the slope beyond a bound
@@ -38,13 +40,7 @@ class PenaltyTerms(NamedTuple):
     @classmethod
     def of(cls, reg: Regularizer, n_params: int) -> PenaltyTerms | None:
         """The terms of a regularizer; ``None`` where it is no such sum."""
-        if isinstance(reg, BlockSum):
-            parts = [cls.of(part, block.stop - block.start) for block, part in reg.blocks]
-            known = [part for part in parts if part is not None]
-            return cls(*map(np.concatenate, zip(*known, strict=True))) if len(known) == len(parts) else None
-        if not isinstance(reg, L2 | SeparableRegularizer):
-            return None
-        return cls(*(_spread(term, n_params) for term in terms_of(reg)))
+        return cls(*filled_terms(reg, n_params)) if _is_sum(reg) else None
 
     @property
     def is_bounded(self) -> bool:
@@ -83,24 +79,42 @@ class PenaltyTerms(NamedTuple):
         return np.clip(w, self.lower + off, self.upper - off)
 
 
+def filled_terms(reg: Regularizer, n_params: int) -> FloatArray:
+    """l1, l2, center, lower and upper of all parameters: (5, n_params)."""
+    terms = np.empty((5, n_params))
+    for block, part in _parts(reg):
+        for row, term in zip(terms[:, block], terms_of(part), strict=True):
+            row[:] = term
+    return terms
+
+
 def has_terms(reg: Regularizer) -> bool:
     """Whether a regularizer is such a sum, and some w is between all bounds."""
-    if isinstance(reg, BlockSum):
-        return all(has_terms(part) for _, part in reg.blocks)
-    if not isinstance(reg, L2 | SeparableRegularizer):
-        return False
-    terms = terms_of(reg)
-    return bool(np.all(terms.lower < terms.upper))
+    return _is_sum(reg) and all(_has_inside(terms_of(part)) for _, part in _parts(reg))
+
+
+def _has_inside(terms: Terms) -> bool:
+    return not terms.is_bounded or bool(np.all(terms.lower < terms.upper))
+
+
+def _is_sum(reg: Regularizer) -> bool:
+    return all(isinstance(part, L2 | SeparableRegularizer) for _, part in _parts(reg))
+
+
+def _parts(reg: Regularizer) -> Iterator[tuple[slice, Regularizer]]:
+    """The blocks of sums of sums; a regularizer of another kind is one block."""
+    if not isinstance(reg, BlockSum):
+        yield slice(None), reg
+        return
+    for block, part in reg.blocks:
+        for inner, own in _parts(part):
+            yield (block if inner.start is None else slice(block.start + inner.start, block.start + inner.stop)), own
 
 
 def no_kinks(n: int) -> Kinks:
     """Those of n smooth losses."""
     empty = np.zeros((1, n))
     return Kinks(np.zeros(n), empty, empty, empty)
-
-
-def _spread(term: float | FloatArray, n_params: int) -> FloatArray:
-    return np.full(n_params, term, dtype=np.float64) if np.ndim(term) == 0 else np.asarray(term, dtype=np.float64)
 
 
 def _finite(bound: FloatArray) -> FloatArray:

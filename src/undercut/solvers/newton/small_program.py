@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from undercut._jit.central_path import follow
 from undercut._jit.pointwise import NO_LOSS
-from undercut._jit.small_program import at_kinks, move_inside, size_of, slopes_and_plane, with_penalty
+from undercut._jit.small_program import at_kinks, move_inside, slopes_and_plane, with_penalty
 from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.losses import Exponential, Logistic, Poisson, Squared
@@ -30,7 +30,7 @@ from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton.crossover import crossed
 from undercut.solvers.newton.kinked_program import KinkedProgram, is_rounded, loss_kinks
 from undercut.solvers.newton.mehrotra import Iterate
-from undercut.solvers.newton.penalty_terms import PenaltyTerms, has_terms, no_kinks
+from undercut.solvers.newton.penalty_terms import filled_terms, has_terms, no_kinks
 from undercut.solvers.newton.rows import as_array
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
@@ -41,7 +41,6 @@ ACCURACY = 1e-9  # relative gap that is aimed at
 ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
 MAX_STEPS = 100
 OFF_FACES = 0.1  # share of the prior in the start on a simplex
-SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 SPARSER = np.array([1.0, 1e-2, 1e-4, 0.0])  # how readily parameters are taken to be at a kink, in the order of trial
 CURVED = (Logistic, Exponential, Poisson, Squared)
 
@@ -146,7 +145,7 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         dense = found.end if is_dense and has_terms(reg) and type(risk.loss) not in CURVED else None
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
-        return replace(state, solution=solution, progress=progress, dense=dense)
+        return SmallState(solution, progress, state.start, state.intercept, state.objective, dense)
 
     @override
     def finish(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
@@ -204,16 +203,21 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
 
 def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
-    X, free, signs, _, kinks, *_ = arrays
+    X, free, signs, *_ = arrays
     x = np.append(state.start, state.intercept) if free else state.start.copy()
     if arrays.entropy > 0.0:
         x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
     elif signs == 2:
         move_inside(X, terms, x)
-    gap = max(state.objective - state.progress.lower_bound, SMALLEST_GAP * size_of(X, free, signs, kinks, x))
-    is_stiff = arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or bool((terms[:2] > 0.0).any(axis=0).all()))
-    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual and is_stiff, ACCURACY, MAX_STEPS)
+    gap = state.objective - state.progress.lower_bound
+    is_dual = is_dual and arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or _is_stiff(terms))
+    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual, ACCURACY, MAX_STEPS)
     return found
+
+
+def _is_stiff(terms: FloatArray) -> bool:
+    """Whether every parameter has a square or an absolute value."""
+    return bool((terms[:2] > 0.0).any(axis=0).all())
 
 
 def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
@@ -231,9 +235,7 @@ def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     if isinstance(reg, Entropy | SquaredLp):
         lower = 0.0 if isinstance(reg, Entropy) else -np.inf
         return np.repeat([[0.0], [0.0], [0.0], [lower], [np.inf]], n_params, axis=1)
-    terms = PenaltyTerms.of(reg, n_params)
-    assert terms is not None
-    return np.array(terms)
+    return filled_terms(reg, n_params)
 
 
 def _entropy(reg: Regularizer, n_params: int) -> tuple[float, FloatArray]:

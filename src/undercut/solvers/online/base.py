@@ -12,93 +12,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
 
 from undercut._jit import online as kernel
-from undercut.contracts import BatchedRisk, CompiledSlope, Loss, Regularizer, Risk, Rows, Solver
-from undercut.errors import CapabilityError, NonfiniteError, require
-from undercut.losses import compiled_slope
+from undercut.contracts import BatchedRisk, Loss, Regularizer, Risk, Solver
+from undercut.errors import CapabilityError, require
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.bundle.bundle import Bundle
+from undercut.solvers.online.game import Game, Samples
 from undercut.threads import one_thread
 from undercut.trace import Certificate, Progress, Status
 from undercut.types import Array, FloatArray
 
-
-@dataclass
-class Game:
-    """The player's position: ``w = scale * v``, the sum of the iterates, t, tau_{1:t}, R and G."""
-
-    v: FloatArray
-    u: FloatArray
-    numbers: FloatArray
-    rng: np.random.Generator
-
-    @property
-    def last(self) -> FloatArray:
-        """The last iterate."""
-        return np.asarray(self.numbers[kernel.SCALE] * self.v)
-
-    @property
-    def average(self) -> FloatArray:
-        """The mean of the iterates, of the current phase where there are phases."""
-        count = self.numbers[kernel.N_SUMMED]
-        if count == 0.0:
-            return self.last
-        return np.asarray((self.numbers[kernel.WEIGHT_V] * self.v + self.u) / count)
-
-    def copy(self, *, averaging: bool) -> Game:
-        """The same position in arrays of its own; without averaging the sum of the iterates never changes."""
-        return Game(
-            self.v.copy(), self.u.copy() if averaging else self.u, self.numbers.copy(), deepcopy(self.rng)
-        )  # fmt: skip
-
-    def move_to(self, w: FloatArray) -> None:
-        """Replace the last iterate."""
-        self.u += self.numbers[kernel.WEIGHT_V] * self.v
-        self.v[:] = w
-        self.numbers[[kernel.SCALE, kernel.WEIGHT_V]] = 1.0, 0.0
-        self.numbers[kernel.NORM2] = float(w @ w)
-
-
 Subgradient = Callable[[Array, FloatArray], FloatArray]  # of the mean loss of some rows, at w
-
-
-class Samples(NamedTuple):
-    """The samples of a linear model, read row by row."""
-
-    design: Matrix
-    rows: Rows
-    y: FloatArray
-    weight: FloatArray  # multiplies the losses, and is one on average
-    loss: Loss
-    slope: CompiledSlope | None  # None: a user's own loss, played one mini-batch at a time
-    bound: float  # on the norm of a subgradient of the loss: L max_i weight_i |x_i|, infinity where L is
-
-    @classmethod
-    def of(cls, design: Matrix, y: FloatArray, weight: FloatArray, loss: Loss) -> Samples:
-        """The samples, with the bound that the Lipschitz constant of the loss gives."""
-        rows, bound = design.rows(), math.inf
-        if math.isfinite(loss.lipschitz):
-            bound = loss.lipschitz * float(kernel.largest_row(*rows, weight))
-        return cls(design, rows, y, weight, loss, compiled_slope(loss), bound)
-
-    def subgradient(self, rows: Array, w: FloatArray) -> FloatArray:
-        """Of ``mean_i weight_i l(y_i, <w, x_i>)`` over some rows."""
-        part = self.design.take(rows)
-        slopes = self.loss.value_slope(self.y[rows], part.matvec(w))[1]
-        a = part.rmatvec(self.weight[rows] / len(rows) * slopes)
-        if not np.isfinite(a).all():
-            raise NonfiniteError("the subgradient of a mini-batch is not finite")
-        return a
 
 
 def _samples(risk: BatchedRisk) -> Samples | None:
@@ -186,11 +119,15 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     @override
     def init(self, risk: BatchedRisk, reg: L2, w0: FloatArray) -> OnlineState:
         game = self.new_game(w0.size)
-        objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
-        radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
-        samples = _samples(risk)
         norm = float(np.linalg.norm(w0))
-        game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
+        at_zero = risk.value(np.zeros(w0.size) if norm > 0.0 else w0)
+        objective = math.inf
+        if self.evaluate_every is not None:
+            objective = reg.value(w0) + (risk.value(w0) if norm > 0.0 else at_zero)
+        radius = self.ball(at_zero - risk.lower_bound, reg.lam)
+        samples = _samples(risk)
+        if norm > 0.0:
+            game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
         return OnlineState(
             game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
         )

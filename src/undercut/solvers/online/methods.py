@@ -14,8 +14,9 @@ from undercut.contracts import Loss, Regularizer, Risk
 from undercut.errors import CapabilityError, require
 from undercut.maps.matrix import Matrix
 from undercut.risks import LinearRisk
-from undercut.solvers.online.base import Game, OnlineSolver
+from undercut.solvers.online.base import OnlineSolver
 from undercut.solvers.online.bounds import phases_to_guarantee, rounds_by_curvature, single_tau_bound
+from undercut.solvers.online.game import Game
 
 OPENING = 20.0  # the first step of a phase goes at most this fraction of R
 

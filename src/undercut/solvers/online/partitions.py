@@ -28,7 +28,8 @@ from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks.combined.sharded import ShardedRisk
 from undercut.risks.scores.linear import LinearRisk
-from undercut.solvers.online.base import Game, OnlineSolver, Samples
+from undercut.solvers.online.base import OnlineSolver
+from undercut.solvers.online.game import Game, Samples
 from undercut.solvers.online.methods import OptimisticProximal
 from undercut.threads import one_thread
 from undercut.trace import Certificate, Progress, Status

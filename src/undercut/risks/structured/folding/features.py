@@ -97,7 +97,7 @@ Entry = tuple[str, Any, list[str]]  # a table, the place in it, the parameters t
 
 
 def _entries() -> Iterator[Entry]:
-    """Every entry of the tables, with the parameters of a letter that is none of the four left out."""
+    """Every entry of the tables, without parameters of letters other than A, C, G and U."""
     yield from (("base", t, ["base_pair_" + min(pair, pair[::-1])]) for t, pair in enumerate(PAIRS))
     for (t, pair), (u, inner) in product(enumerate(PAIRS), repeat=2):
         yield "stack", (t, u), ["helix_stacking_" + min(pair + inner, inner[::-1] + pair[::-1])]

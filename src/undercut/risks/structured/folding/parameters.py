@@ -12,12 +12,12 @@ import numpy as np
 
 from undercut.errors import DataError
 from undercut.risks.structured.folding.features import names
-from undercut.types import FloatArray
+from undercut.types import FilePath, FloatArray
 
 EITHER_WAY = ("base_pair_", "helix_stacking_", "internal_1x1_nucleotides_")
 
 
-def load_parameters(path: str | os.PathLike[str]) -> FloatArray:
+def load_parameters(path: FilePath) -> FloatArray:
     """The weights of a file; ``DataError`` names a line that is wrong, or a parameter that is missing.
 
     >>> import tempfile
@@ -42,7 +42,7 @@ def load_parameters(path: str | os.PathLike[str]) -> FloatArray:
     return w
 
 
-def save_parameters(w: FloatArray, path: str | os.PathLike[str]) -> None:
+def save_parameters(w: FloatArray, path: FilePath) -> None:
     """Write weights, such as ``coef_`` of an ``RnaFolder``."""
     lines = (f"{name} {value!r}\n" for name, value in zip(names(), w.tolist(), strict=True))
     Path(path).write_text("".join(lines), encoding="utf-8")

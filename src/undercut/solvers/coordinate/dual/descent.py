@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import ROW_COST, shuffle
 from undercut.contracts import Rows
@@ -23,6 +23,14 @@ from undercut.types import Array, FloatArray
 FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
 BLOCK = 4  # neighbouring samples that are visited together: their rows are adjacent in memory
 LOWER = 0.3  # the tolerance is multiplied by this when it is met
+
+
+class Due(NamedTuple):
+    """When the next certificate is due, at the latest."""
+
+    first: float  # passes after the last one, at least
+    early: float  # share of the work up to the last one, while the gap is far from any tolerance
+    late: float  # the same later
 
 
 class Dual(Protocol):
@@ -99,6 +107,11 @@ class Descent(ABC, Generic[D]):
     least: float = 0.0
     tolerance: float = math.inf
     is_ripe: bool = False  # whether the last piece of work has made a certificate worthwhile
+
+    @property
+    def due(self) -> Due:
+        """When the next certificate is due, unless ``is_ripe`` comes first."""
+        return Due(1, 0.6, 0.3)
 
     def settled(self) -> Self:
         """The best feasible point that the work done so far gives; itself where that is ``a``."""

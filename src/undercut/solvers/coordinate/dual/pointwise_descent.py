@@ -12,7 +12,7 @@ from undercut._jit.dual_coordinate import RIDGE, TARGET, sweep
 from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.dual.descent import row_work
+from undercut.solvers.coordinate.dual.descent import Due, row_work
 from undercut.solvers.coordinate.dual.face import ACCURACY, MOST, FacedDescent, Pace, Point, Search
 from undercut.solvers.coordinate.dual.pointwise_dual import PointwiseDual, pointwise_dual
 from undercut.solvers.coordinate.dual.start import End, best_start, halved
@@ -20,6 +20,10 @@ from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
 RELEASES = 1  # in one attempt
+FIRST_GAP = 0.1  # estimate, relative to the objective, at which the first certificate is taken ...
+CLOSER = 0.3  # ... and at this share of that of the last one the next
+AHEAD = 6  # rows that are fetched into the cache before their turn ...
+CACHED = 600_000  # ... unless the active rows have so few entries that they stay there
 LIFTS = 3  # sweeps that lift scores to their margins
 
 
@@ -45,13 +49,21 @@ class PointwiseSearch(Search):
 class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
 
-    pace = Pace(first=15, sweeps=7, longest_wait=160, fewest=20)
+    pace = Pace(first=60, sweeps=7, longest_wait=160, fewest=20)
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
     excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
-    above: float = math.inf  # derivatives beyond these two shrink
-    below: float = -math.inf
+    gain: float = 0.0  # what the samples of the present sweep could gain by themselves: an estimate of the gap over m
+    wanted: float = math.inf  # estimate at which a certificate is worthwhile; infinite before the first one
+    at_zero: float = math.inf  # a sample stuck at zero, or at the other end of its interval, by a steeper derivative
+    at_end: float = math.inf  # ... is left out
+
+    @property
+    @override
+    def due(self) -> Due:
+        """Later than elsewhere as long as sweeps alone estimate the gap."""
+        return super().due if self.face.has_begun else Due(4, 1.0, 1.0)
 
     @property
     @override
@@ -164,7 +176,8 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     def _point(self, a: FloatArray, v: FloatArray, b: float) -> Point:
         """The dual has its constraint in the augmented Lagrangian."""
-        value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
+        soft = self.dual.soft(v)
+        value = float(self.dual.gains(a).sum()) - 0.5 * float(soft @ soft)
         if self.rho > 0.0:
             excess = float(a.sum())
             value -= (b - 0.5 * self.rho * excess) * excess
@@ -173,18 +186,26 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     @override
     def _sweep(self, budget: int) -> int:
         dual = self.dual
-        self.position, self.active, self.b, most, least, work = sweep(
+        ahead = AHEAD if dual.pass_work * self.active > CACHED * self.order.size else 0
+        self.position, self.active, self.b, most, least, gain, work = sweep(
             *dual.rows, dual.terms, dual.zone, dual.logistic, dual.threshold, self.rho,
-            self.order, self.position, self.active, self.above, self.below, budget, self.a, self.v, self.b,
+            self.order, self.position, self.active, self.at_zero, self.at_end, ahead, budget, self.a, self.v, self.b,
         )  # fmt: skip
         self.most, self.least = max(self.most, most), min(self.least, least)
+        self.gain += gain
         return int(work)
 
     @override
     def _end_sweep(self) -> None:
-        self.above = self.most if self.most > 0.0 else math.inf
-        self.below = self.least if self.least < 0.0 else -math.inf
+        self.at_zero = -self.least if self.least < 0.0 else math.inf
+        self.at_end = self.most if self.most > 0.0 else math.inf
         super()._end_sweep()
+        if self.gain <= self._wanted():
+            self.is_ripe, self.wanted = True, CLOSER * self.gain
+        self.gain = 0.0
+
+    def _wanted(self) -> float:
+        return self.wanted if self.wanted < math.inf else FIRST_GAP * (self.gain + self.value())
 
     @override
     def _restart(self) -> None:
@@ -195,7 +216,7 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     def bring_back(self) -> None:
         """Let the next sweep visit every sample."""
-        self.active, self.above, self.below = self.order.size, math.inf, -math.inf
+        self.active, self.at_zero, self.at_end = self.order.size, math.inf, math.inf
 
     def _move_multiplier(self, excess: float) -> None:
         """The present b becomes the multiplier; a rho that has not halved the excess is too small."""

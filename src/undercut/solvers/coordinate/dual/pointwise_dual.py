@@ -105,8 +105,12 @@ class PointwiseDual:
         return v if center is None else v + center * self.metric
 
     def primal(self, v: FloatArray) -> FloatArray:
-        w: FloatArray = (v - np.clip(v, -self.threshold, self.threshold)) / self.metric
+        w: FloatArray = self.soft(v) / self.metric
         return w
+
+    def soft(self, v: FloatArray) -> FloatArray:
+        """v, shortened by the threshold of the L1 part; v itself where there is none."""
+        return v - np.clip(v, -self.threshold, self.threshold) if self.threshold > 0.0 else v
 
     def gains(self, a: FloatArray) -> FloatArray:
         """``-l*(-u_i) weight_i / m``."""
@@ -123,10 +127,10 @@ class PointwiseDual:
         if self.risk.fit_intercept:
             a = self.feasible(a)
             z = self.products(a)
-        gains, length = self.gains(a), float(np.linalg.norm(z))
-        squares = length * float(np.linalg.norm(self.reg.conjugate_argmax(self.strength * z)))
+        gains, length, slopes = self.gains(a), float(np.linalg.norm(z)), self.strength * z
+        squares = length * float(np.linalg.norm(self.reg.conjugate_argmax(slopes)))
         rounding = ROUNDING * (float(np.abs(gains).sum()) + squares) + drift * (length + drift)
-        return self.strength * (float(gains.sum()) - rounding) - self.reg.conjugate(self.strength * z)
+        return self.strength * (float(gains.sum()) - rounding) - self.reg.conjugate(slopes)
 
     def feasible(self, a: FloatArray) -> FloatArray:
         """a with its sum made zero: first by the variables inside their intervals, which costs D least."""

@@ -48,15 +48,24 @@ class Scalable(Protocol):
 
 
 def halved(dual: Scalable, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """a and ``X' a``, halved as long as the dual grows: the slopes at a poor w0 are too long by far."""
+    """a and ``X' a``, shortened as long as the dual grows: the slopes at a poor w0 are too long by far."""
     z = dual.products(a)
     best, share = dual.value(a, z), 1.0
     for _ in range(HALVINGS):
-        value = dual.value(0.5 * share * a, 0.5 * share * z)
-        if not value > best:
+        half = dual.value(0.5 * share * a, 0.5 * share * z)
+        if not half > best:
             break
-        best, share = value, 0.5 * share
+        top = share * _top(half, best)
+        best, share = half, 0.5 * share
+        if 0.0 < top < share and (value := dual.value(top * a, top * z)) > best:
+            best, share = value, top
     return (share * a, share * z) if np.isfinite(best) else (np.zeros_like(a), np.zeros_like(z))
+
+
+def _top(half: float, whole: float) -> float:
+    """Where the parabola through zero at 0 and two values at 1/2 and 1 is largest; 0 where it has no top."""
+    bend = 4.0 * half - 2.0 * whole
+    return 0.5 * (whole + bend) / bend if 0.0 < bend < math.inf else 0.0
 
 
 def best_start(dual: Scalable, last: End, before: End | None) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,11 +18,12 @@ from undercut.io.checkpoint import (
     read_header,
     write_checkpoint,
 )
-from undercut.solvers.fingerprint import Fingerprints
-from undercut.solvers.saved_run import SavedRun, saved_result
+from undercut.solvers.saving.fingerprint import Fingerprints
+from undercut.solvers.saving.saved_run import SavedRun, saved_result
 from undercut.trace import Progress, Result, Status
+from undercut.types import FilePath
 
-CHEAP = 20.0  # a finished problem is written at once if that took at most one such share of the time since
+CHEAP = 20.0  # times the cost of a write: so long after the last one a finished problem is written at once
 
 
 class Checkpoint:
@@ -48,9 +48,7 @@ class Checkpoint:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self, path: str | PathLike[str], every: float = 60.0, *, resume: bool | str | PathLike[str] = False
-    ) -> None:
+    def __init__(self, path: FilePath, every: float = 60.0, *, resume: bool | FilePath = False) -> None:
         require(every >= 0.0, "`every` must be a non-negative number of seconds", every)
         self.path, self.every, self.resume = Path(path), every, resume
 
@@ -173,7 +171,7 @@ class CheckpointPart:
         self._session.keep(self._name, run, now=result.status is Status.STOPPED or not self._name)
 
 
-def load_runs(path: str | PathLike[str]) -> dict[str, SavedRun]:
+def load_runs(path: FilePath) -> dict[str, SavedRun]:
     """The runs of a checkpoint, by the names of their problems."""
     content = read_checkpoint(Path(path))
     return {
@@ -182,7 +180,7 @@ def load_runs(path: str | PathLike[str]) -> dict[str, SavedRun]:
     }
 
 
-def load_run(path: str | PathLike[str]) -> SavedRun:
+def load_run(path: FilePath) -> SavedRun:
     """The run of a checkpoint with one problem."""
     runs = load_runs(path)
     if set(runs) != {""}:
@@ -190,7 +188,7 @@ def load_run(path: str | PathLike[str]) -> SavedRun:
     return runs[""]
 
 
-def describe_checkpoint(path: str | PathLike[str]) -> dict[str, dict[str, Any]]:
+def describe_checkpoint(path: FilePath) -> dict[str, dict[str, Any]]:
     """How far the runs of a checkpoint had come, by the names of their problems, without reading its arrays."""
     shown = ("step", "objective", "lower_bound", "seconds", "certificate", "solver", "status")
     runs = read_header(Path(path))["runs"]

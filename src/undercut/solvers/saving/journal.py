@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undercut.contracts import Regularizer, Risk, Solver
-from undercut.solvers.checkpoint import CheckpointPart
-from undercut.solvers.saved_run import Moment, SavedRun, fingerprint_of, saved_run
-from undercut.solvers.snapshot import Problem
+from undercut.solvers.saving.checkpoint import CheckpointPart
+from undercut.solvers.saving.saved_run import Moment, SavedRun, fingerprint_of, saved_run
+from undercut.solvers.saving.snapshot import Problem
 from undercut.trace import Callback, Progress, Result, Status
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from undercut.io.checkpoint import as_bytes
 from undercut.kinds import named_class
-from undercut.solvers.snapshot import MAX_DEPTH, MAX_ITEMS, attributes, parts
+from undercut.solvers.saving.snapshot import MAX_DEPTH, MAX_ITEMS, attributes, parts
 from undercut.types import Array
 
 DIGEST = 12  # bytes

@@ -1,0 +1,233 @@
+"""The weighted mean softmax loss as a function of the n x K scores S, with or without free intercepts."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+from typing_extensions import override
+
+from undercut._jit.multiclass import softmax_ahead, softmax_shifted
+from undercut.contracts import MulticlassLoss
+from undercut.errors import DataError
+from undercut.risks.scores.class_scores import ClassScores, FreeScores, Settled
+from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.types import Array, FloatArray
+
+BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
+MAX_STEPS = 100
+SHORT = 1.0  # shift of the intercepts up to which probabilities are multiplied instead of computed from scores
+LONGEST = 600.0  # shift whose exponential is finite, as are its products with probabilities
+TINY = 1e-300  # least probability: its logarithm is finite
+
+
+class Curvature(NamedTuple):
+    """Second derivatives of the mean softmax loss."""
+
+    P: FloatArray  # probabilities, n x K
+    weighted: FloatArray  # P with its rows times their weights
+    C: FloatArray  # in the intercepts: sum_i weight_i (diag(p_i) - p_i p_i')
+
+    def through(self, D: FloatArray) -> FloatArray:
+        """``weight_i (diag(p_i) - p_i p_i') d_i`` for every row of D."""
+        mean = np.einsum("ik,ik->i", self.P, np.broadcast_to(D, self.P.shape))
+        return np.asarray(self.weighted * (D - mean[:, None]))
+
+
+class Ahead(NamedTuple):
+    """Slopes of the mean softmax loss, and its conjugate there."""
+
+    slopes: FloatArray  # n x K, weights included
+    conjugate: float
+
+
+class SoftmaxScores(ClassScores):
+    """Softmax without intercepts, with its second derivatives."""
+
+    def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
+        """Slopes near those that a linear model at ``scores`` predicts for ``scores + rise``.
+
+        Those of each class sum to zero with free intercepts; ``None`` where rounding prevents that.
+        """
+        none = np.zeros(self.n_classes)
+        return self._ahead(self.rows(scores), self.rows(rise), none, none)
+
+    def settle_from(self, at: Settled, S: FloatArray) -> Settled:
+        """``settle(S)``, starting from the mean loss at any intercepts."""
+        return at
+
+    def nearest(self, slopes: FloatArray) -> FloatArray | None:
+        """Slopes of distributions near these; those of each class sum to zero with free intercepts."""
+        P = np.maximum(self._probabilities(slopes), 0.0)
+        P /= P.sum(axis=1, keepdims=True)
+        P[np.arange(self.y.size), self.y] -= 1.0
+        P *= self.weight[:, None]
+        return P
+
+    def _ahead(self, S: FloatArray, D: FloatArray, b: FloatArray, shift: FloatArray) -> Ahead:
+        values, slopes = np.empty(self.y.size), np.empty_like(S)
+        softmax_ahead(S, D, b, shift, self.y, values, slopes)
+        slopes *= self.weight[:, None]
+        return Ahead(slopes, float(self.weight @ values))
+
+    def curvature(self, at: Settled) -> Curvature:
+        """The second derivatives at the point of the slopes."""
+        P = self._probabilities(at.slopes)
+        weighted = self.weight[:, None] * P
+        C = -(P.T @ weighted)
+        np.fill_diagonal(C, 0.0)
+        np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
+        return Curvature(P, weighted, C)
+
+    def _probabilities(self, slopes: FloatArray) -> FloatArray:
+        P = slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
+        P[np.arange(self.y.size), self.y] += 1.0
+        return P
+
+
+class FreeSoftmax(FreeScores, SoftmaxScores):
+    """Softmax with free intercepts: Newton steps in b, and in t and b together along a line.
+
+    If a Newton step does not decrease the loss even when shortened, a step of iterative proportional fitting does:
+    ``b_k += log(weight of class k / sum_i weight_i p_ik)``.
+    """
+
+    def __init__(self, loss: MulticlassLoss, y: Array, weight: FloatArray, n_classes: int) -> None:
+        super().__init__(loss, y, weight, n_classes)
+        absent = np.flatnonzero(self._share == 0.0)
+        if absent.size:
+            raise DataError(
+                f"with free intercepts every class needs a sample with positive weight, and class {absent[0]} has "
+                "none: drop it, or use fit_intercept=False"
+            )
+
+    @override
+    def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
+        S, D = self.rows(scores), self.rows(rise)
+        start = self.settle(S)
+        second = self.curvature(start)
+        follow = pseudo_inverse(second.C) @ second.through(D).sum(axis=0)
+        slopes = self._balanced(self._ahead(S, D, start.b, -follow).slopes)
+        if slopes is None:
+            return None
+        P = np.maximum(self._probabilities(slopes), 0.0)
+        return Ahead(slopes, float(self.weight @ xlogy(P, P).sum(axis=1)))
+
+    @override
+    def nearest(self, slopes: FloatArray) -> FloatArray | None:
+        inside = super().nearest(slopes)
+        assert inside is not None
+        return self._balanced(inside)
+
+    def _balanced(self, slopes: FloatArray) -> FloatArray | None:
+        """The nearest slopes that sum to zero for each class."""
+        P = np.maximum(self._probabilities(slopes), TINY)
+        P[np.arange(self.y.size), self.y] -= 1.0
+        P *= self.weight[:, None]
+        at = self._descend(Settled(1.0, P, np.zeros(self.n_classes)), None)
+        return at.slopes if _is_balanced(at) else None
+
+    @override
+    def _settle(self, S: FloatArray) -> Settled:
+        return self.settle_from(self._at(S, self._hint), S)
+
+    @override
+    def settle_from(self, at: Settled, S: FloatArray) -> Settled:
+        at = self._descend(at, S)
+        if not _is_balanced(at):  # a bad start: try the prices of the transportation problem
+            other = self._descend(self._at(S, self._transport(S, np.zeros(self.n_classes))[0]), S)
+            at = other if _improves(other, at) else at
+        self._hint = at.b
+        return at
+
+    def _descend(self, at: Settled, S: FloatArray | None) -> Settled:
+        """The best intercepts from those of ``at``; S are the scores there without intercepts, if they are known."""
+        for _ in range(MAX_STEPS):
+            if _is_balanced(at):
+                break
+            total = _totals(at.slopes)  # probability mass of each class in excess of its weight
+            newton = pseudo_inverse(self.curvature(at).C) @ total
+            fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
+            trials = (self._shifted(at, -step, S) for step in (newton, 0.1 * newton, fitting))
+            better = next((trial for trial in trials if _improves(trial, at)), None)
+            if better is None:  # at the limit of rounding
+                break
+            at = better
+        return at
+
+    def _shifted(self, at: Settled, step: FloatArray, S: FloatArray | None) -> Settled:
+        """The mean loss at other intercepts; a short step needs no exponentials of scores."""
+        b = _centered(at.b + step)
+        if S is not None and float(np.ptp(step)) > SHORT:
+            return self._at(S, b)
+        rises = np.expm1(np.clip(step[None, :] - step[:, None], -LONGEST, LONGEST))
+        slopes = np.empty_like(at.slopes)
+        change = softmax_shifted(at.slopes, self.weight, self.y, rises, slopes)
+        return Settled(at.value + change, slopes, b)
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        S, D = self.rows(scores), self.rows(direction)
+
+        def joint(t: float, b: FloatArray) -> Joint:
+            moved = S + t * D
+            if not np.isfinite(moved).all():
+                return Joint(t, b, math.inf, math.nan, math.nan, b, math.nan)
+            at = self._at(moved, b)
+            second, totals = self.curvature(at), at.slopes.sum(axis=0)
+            through, inverse = second.through(D), pseudo_inverse(second.C)
+            mixed = through.sum(axis=0)
+            own = float((at.slopes * D).sum()) + slope + curvature * t
+            reduced = own - float(mixed @ inverse @ totals)
+            bend = float((through * D).sum()) - float(mixed @ inverse @ mixed) + curvature
+            dt = -reduced / bend if bend > 0.0 else math.nan
+            db = -(inverse @ (totals + dt * mixed))
+            whole = at.value + slope * t + 0.5 * curvature * t * t
+            return Joint(t, b, whole, reduced, dt, db, -0.5 * (own * dt + float(totals @ db)))
+
+        found = newton_in_both(joint, self._hint, accuracy)
+        if found is None:
+            return super().minimizer(scores, direction, slope, curvature, accuracy)
+        self._hint = _centered(found.b)
+        return found.t
+
+    @override
+    def _bend(self, at: Settled, D: FloatArray) -> float:
+        second = self.curvature(at)
+        through = second.through(D)
+        mixed = through.sum(axis=0)
+        return float((through * D).sum()) - float(mixed @ pseudo_inverse(second.C) @ mixed)
+
+
+def _centered(b: FloatArray) -> FloatArray:
+    """b with mean zero; a common shift does not change the loss."""
+    return np.asarray(b - b.mean())
+
+
+def _totals(slopes: FloatArray) -> FloatArray:
+    """The sum of the slopes of every class, by BLAS."""
+    return np.asarray(np.ones(slopes.shape[0]) @ slopes)
+
+
+def _is_balanced(at: Settled) -> bool:
+    """Whether the slopes of every class sum to zero."""
+    return bool(np.abs(_totals(at.slopes)).max() <= BALANCED * np.abs(at.slopes).sum())
+
+
+def _improves(trial: Settled, at: Settled) -> bool:
+    """Whether the loss is smaller, or, within rounding, the slopes are better balanced."""
+    if abs(trial.value - at.value) > 1e-13 * at.value:
+        return trial.value < at.value
+    return bool(np.abs(_totals(trial.slopes)).max() < 0.9 * np.abs(_totals(at.slopes)).max())
+
+
+def pseudo_inverse(C: FloatArray) -> FloatArray:
+    """Of a positive semidefinite matrix whose rows sum to zero."""
+    size = float(np.trace(C)) / C.shape[0]
+    if not 1e-290 < size < math.inf:  # its inverse would overflow
+        return np.zeros_like(C)
+    return np.asarray(np.linalg.pinv(C / size, hermitian=True) / size)
