@@ -88,7 +88,7 @@ class FreeScores(ClassScores):
 
     @override
     def begin_at(self, b: FloatArray) -> None:
-        self._hint = _centered(b)
+        self._hint = np.asarray(b - b.mean())
 
     def _transport(self, utility: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Prices and flows between samples and classes, from the prices b."""
