@@ -27,7 +27,7 @@ WORK = 30  # multiplications of BLAS that take as long as one of a product with 
 
 COPY = 200  # those that take as long as scaling an entry of a row
 FEW_ROWS = 1000  # samples that are worth no evaluation
-ROWS = 10  # samples per feature, at least
+ROWS = 20  # samples per feature, at least
 NEAR = 0.8  # share of l1: a parameter with a smaller gradient stays zero in the model
 LEAST = 300  # parameters of a model, if as many are likely
 GROWTH = 2.0  # parameters of a model, in those that are not zero
