@@ -177,7 +177,8 @@ def _print(path: LambdaPath, chooser: Any, given: Given) -> None:
     rows = [Row("path", _points(path, chooser), name="path")]
     if "cv" in given:
         fits = chooser.cv_results_["params"]
-        saved = f"{chooser.n_decided_} of {len(fits) * given['cv']} fits, whose gap could not change the choice"
+        n_fits, n_skipped = len(fits) * given["cv"], chooser.n_skipped_
+        saved = f"{chooser.n_decided_} of {n_fits} fits, which could not change the choice; {n_skipped} not begun"
         rows += [
             Row("lambda", chooser.lam_, f"{chooser.lam_:.6g}"),
             Row("score", chooser.best_score_, f"{chooser.best_score_:.6g}"),

@@ -119,8 +119,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
         norms, right = _row_norms(given.X), np.searchsorted(model.classes_, given.y[rows])
         first, held_out = risks[0], trusted_design(given.X[rows])
         if isinstance(first, MulticlassRisk):
-            joint = not first.fit_intercept and isinstance(held_out, Matrix)
-            return JointClasses(first, held_out, norms[rows], right) if joint else None
+            return JointClasses(first, held_out, norms[rows], right) if isinstance(held_out, Matrix) else None
         problems = [Scored(risk, held_out, norms[rows], norms) for risk in risks]
         return OneAgainstRest(problems, right) if len(risks) > 1 else TwoClasses(problems[0], 2.0 * right - 1.0)
 
