@@ -302,14 +302,11 @@ def table_steps(name: str, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one run each, not the best; LIBLINEAR in table 1 only")
-    parser.add_argument("--sets", default=",".join(SETS), help=f"some of {','.join(SETS)}")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS), metavar="SET", help="of all")
     args = parser.parse_args()
-    chosen = args.sets.split(",")
-    if unknown := sorted(set(chosen) - set(SETS)):
-        parser.error(f"--sets must name some of {','.join(SETS)}; got {','.join(unknown)}")
-    names = on_this_machine(chosen)
+    names = on_this_machine(args.sets)
     if not names:
-        sys.exit(f"no data set was found: {DATA_VARIABLE} must name a folder that holds libsvm/{SETS[chosen[0]].file}")
+        sys.exit(f"no data set was found: see {DATA_VARIABLE}")
     repeats = 1 if args.quick else 3
     print_machine()
     table_sets(names, repeats)

@@ -158,14 +158,11 @@ def table_times(names: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=100)
-    parser.add_argument("--sets", default=",".join(PAPER), help=f"some of {','.join(PAPER)}")
+    parser.add_argument("--sets", nargs="*", default=list(PAPER), choices=list(PAPER), metavar="SET", help="of all")
     parser.add_argument("--seeds", type=int, default=1, help="runs per method, of which the medians are shown")
     parser.add_argument("--only", choices=("losses", "times"), help="one of the two tables")
     args = parser.parse_args()
-    chosen = args.sets.split(",")
-    if unknown := sorted(set(chosen) - set(PAPER)):
-        parser.error(f"--sets must name some of {','.join(PAPER)}; got {','.join(unknown)}")
-    names = on_this_machine(chosen)
+    names = on_this_machine(args.sets)
     if not names:
         sys.exit(f"no data set was found: see {DATA_VARIABLE}")
     print_machine()

@@ -1,4 +1,4 @@
-"""Every room keeps to its place: heavy dependencies have one home each, whatever modules there are."""
+"""Every package keeps to its place: heavy dependencies have one home each, whatever modules there are."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_a_heavy_dependency_has_one_home():
             assert any(f"{module}.".startswith(f"{home}.") for home in HOMES[package]), f"{module} imports {package}"
 
 
-def test_every_room_says_what_it_is_for():
+def test_every_package_says_what_it_is_for():
     for folder in {file.parent for file in SOURCE.rglob("*.py")}:
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder
 
 
-def test_every_room_is_named_in_the_architecture():
+def test_every_package_is_named_in_the_architecture():
     told = (SOURCE.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    rooms = {file.parent for file in SOURCE.rglob("*.py")} - {SOURCE}
-    assert not [room for room in rooms if f"`{room.name}/`" not in told]
+    packages = {file.parent for file in SOURCE.rglob("*.py")} - {SOURCE}
+    assert not [package for package in packages if f"`{package.name}/`" not in told]

@@ -3,7 +3,7 @@
     min_w  lam * Omega(w) + R(w)
 
 Every convex fit returns a lower bound on the optimum and the gap to it.  The names are listed in ``__init__.pyi``;
-each is imported from its room when it is first used.
+each is imported from its package when it is first used.
 """
 
 import lazy_loader

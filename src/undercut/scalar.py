@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FARTHEST = 1e18  # a function that still decreases here counts as unbounded
+MAX_POINTS = 60
 
 
 class Point(NamedTuple):
@@ -42,7 +43,6 @@ def minimize_convex(
     *,
     accuracy: float = 0.0,
     slope_tol: float = 0.0,
-    max_points: int = 60,
 ) -> float:
     """The t >= 0 that minimizes ``F(t) = point(t) + slope t + curvature t^2 / 2``.
 
@@ -58,7 +58,7 @@ def minimize_convex(
     low, high = sample(0.0), None
     last, start, width = low, low.value, math.inf
     slope_tol = max(slope_tol, accuracy * abs(low.slope))
-    for at in range(max_points):
+    for at in range(MAX_POINTS):
         if low.slope >= -slope_tol or low.t > FARTHEST:
             return low.t
         if high is None:

@@ -32,18 +32,18 @@ class Fixed(Surrogate):
         return self.w
 
 
-def choice(surrogates, is_over=lambda: False):
+def choice(surrogates, measure=BreakEven(), solve=lambda risk, problem, rough: risk, is_over=lambda: False):  # noqa: B008
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(400) > 1.0, 1.0, -1.0)
     validation = Validation(
-        measure=BreakEven(),
+        measure=measure,
         design=as_design(X),
         signs=y,
         folds=stratified_folds(y),
         is_tuned=False,
         random_state=0,
-        solve=lambda risk, problem: risk,
+        solve=solve,
         is_over=is_over,
     )
     return validation.best(surrogates)
@@ -65,6 +65,20 @@ def test_a_surrogate_that_is_behind_after_two_folds_is_given_up():
     good, poor = Fixed([1.0, 0.0, 0.0]), Fixed([0.0, 1.0, 0.0])
     choice([good, poor])
     assert (good.n_fits, poor.n_fits) == (5, 2)
+
+
+def test_where_the_measure_does_not_tell_two_rankings_apart_the_average_precision_does():
+    """Both have nothing but positives among the first two; the rest of the order differs."""
+    first, second = Fixed([1.0, 0.7, 0.0]), Fixed([1.0, 0.0, 0.0])
+    assert choice([first, second], PrecisionAt(2)).surrogate is second
+    assert choice([second, first], PrecisionAt(2)).surrogate is second
+
+
+def test_a_surrogate_whose_fits_take_too_many_steps_is_given_up_unless_it_is_the_first():
+    slow, good = Fixed([0.0, 1.0, 0.0]), Fixed([1.0, 0.0, 0.0])
+    solve = lambda risk, problem, rough: None if rough.max_steps < 1000 else risk  # noqa: E731
+    assert choice([slow, good], solve=solve).surrogate is slow
+    assert (slow.n_fits, good.n_fits) == (5, 1)
 
 
 def test_nothing_is_chosen_after_an_interruption():

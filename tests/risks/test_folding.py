@@ -15,7 +15,7 @@ from undercut.errors import CapabilityError, DataError, NonfiniteError, Paramete
 from undercut.io.dot_bracket import dot_bracket, partners
 from undercut.risks import FoldingModel, LikelihoodRisk
 from undercut.risks.structured.folding.model import letters, no_bonus
-from undercut.risks.structured.folding.sums import Room, fill
+from undercut.risks.structured.folding.sums import Workspace, fill
 from undercut.testing import check_structured_model
 
 MODEL = FoldingModel()
@@ -125,7 +125,7 @@ def test_sums_are_stable_for_long_sequences_and_large_weights(scale, rng):
     w = scale * rng.standard_normal(MODEL.n_params)
     prepared = MODEL.prepare(w)
     log_z, expected = MODEL.log_partition(prepared, x)
-    in_logs = fill(prepared._replace(numbers=None), letters(x), no_bonus(len(x)), Room().reserve(300)).log_z
+    in_logs = fill(prepared._replace(numbers=None), letters(x), no_bonus(len(x)), Workspace().reserve(300)).log_z
     best = w @ MODEL.joint_feature(x, MODEL.predict(prepared, x))
     assert log_z == pytest.approx(in_logs, rel=1e-9)
     assert best <= log_z * (1 + 1e-12) <= best + 300 * math.log(4)
@@ -139,12 +139,12 @@ def test_sums_are_stable_for_long_sequences_and_large_weights(scale, rng):
 
 def test_the_ring_follows_the_size_of_the_scores(rng):
     """Small scores are summed as they are, those of a long helix with a scale, huge ones in logarithms."""
-    room = Room().reserve(300)
+    work = Workspace().reserve(300)
     x = "G" * 145 + "AAAA" + "C" * 145
     w = np.zeros(MODEL.n_params)
     w[MODEL.parameter_names.index("base_pair_CG")] = 4.0
     for factor, ring, scaled in ((0.0, SUM, False), (1.0, SUM, True), (100.0, LOG, False)):
-        filled = fill(MODEL.prepare(factor * w), letters(x), no_bonus(len(x)), room)
+        filled = fill(MODEL.prepare(factor * w), letters(x), no_bonus(len(x)), work)
         assert filled.ring is ring
         assert (filled.tail[0] != filled.tail[-1]) == scaled
         assert filled.log_z >= 4.0 * factor * 145

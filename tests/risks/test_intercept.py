@@ -121,6 +121,7 @@ def test_the_intercept_of_balanced_samples_is_finite_and_balances_them(name):
 @pytest.mark.parametrize("solver", [Newton(), TruncatedNewton(), LineSearchBundle()], ids=lambda s: type(s).__name__)
 def test_a_step_takes_a_handful_of_evaluations_of_the_loss(name, solver, monkeypatch):
     """A search for b at every trial of the line search would take about 25."""
+    monkeypatch.setattr(mean_loss_module, "FEW", 0)  # compiled evaluations would not be counted
     risk, kind, calls = random_case(name, 1.0, 0)[0], type(LOSSES[name].loss), []
     plain = kind.value_slope
 
@@ -148,3 +149,32 @@ def test_the_joint_search_finds_the_step_of_the_nested_one(name, balanced, monke
     nested = line.minimizer(0.0, 1e-2)
     at_joint, at_nested = (line.value(t) + 0.5e-2 * t**2 for t in (joint, nested))
     assert at_joint == pytest.approx(at_nested, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "scores"),
+    [
+        ("poisson", np.zeros(30)),  # the first Newton step goes too far
+        ("huber", None),  # scores that meet their targets up to rounding
+    ],
+)
+def test_newton_steps_alone_find_the_intercept(name, scores, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = LOSSES[name].draw_targets(rng, 30) + 3.0
+    phi = mean_loss(LOSSES[name].loss, y, np.full(30, 1.0 / 30.0), fit_intercept=True)
+    monkeypatch.setattr(type(phi), "_by_search", None)
+    at = phi.evaluate(y - 0.2 + 1e-9 * rng.standard_normal(30) if scores is None else scores)
+    assert abs(at.slopes.sum()) <= 1e-14
+
+
+@pytest.mark.parametrize("name", ["logistic", "exponential", "squared", "poisson"])
+def test_few_samples_are_evaluated_as_many_are(name, monkeypatch):
+    rng = np.random.default_rng(0)
+    y, scores, weight = LOSSES[name].draw_targets(rng, 20), rng.standard_normal(20), rng.dirichlet(np.ones(20))
+    weight[3] = 0.0
+    few = mean_loss(LOSSES[name].loss, y, weight, fit_intercept=True)
+    monkeypatch.setattr(mean_loss_module, "FEW", 0)
+    many = mean_loss(LOSSES[name].loss, y, weight, fit_intercept=True)
+    for one, other in zip(few.evaluate(scores), many.evaluate(scores), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(few.bend(scores), many.bend(scores), rtol=1e-10)

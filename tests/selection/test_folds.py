@@ -10,7 +10,6 @@ from undercut.errors import ConstantModelWarning, DataError, ParameterError
 from undercut.estimators import (
     LinearClassifierCV,
     LinearRegressorCV,
-    MultivariateClassifierCV,
     RankerCV,
     SequenceLabelerCV,
 )
@@ -67,13 +66,11 @@ def test_errors_of_a_fold_name_it():
         RankerCV([0.1], cv=[(np.arange(10), np.arange(10, 20)), (np.arange(20, 30), np.arange(10))]).fit(
             X[:30], relevances, qid=queries
         )
-    with pytest.raises(DataError, match=r"fold 1 of 3: precision@30 needs at least 30 samples"):
-        MultivariateClassifierCV([0.1], cv=3, measure="precision@30").fit(X, Y)
 
 
 def test_a_choice_that_tells_no_samples_apart_is_told():
     rare = (X[:, 0] > 1.0) & (X[:, 1] > 0.0)
-    with pytest.warns(ConstantModelWarning, match='calls all samples False, .* class_weight="balanced"'):
+    with pytest.warns(ConstantModelWarning, match=r'calls all samples False, .* class_weight="balanced"'):
         LinearClassifierCV([10.0, 3.0], gap_rel=1e-6, loss="logistic").fit(X, rare)
 
 
@@ -98,6 +95,13 @@ def test_samples_left_out_one_by_one_are_scored_by_the_error_that_is_asked_for()
     np.testing.assert_allclose(own.cv_results_["mean_test_score"], folds.cv_results_["mean_test_score"], rtol=1e-6)
     with pytest.raises(ParameterError, match=r"neg_mean_squared_error.*; got 'r2'"):
         LinearRegressorCV(lams, cv="loo", scoring="r2").fit(X, y)
+
+
+def test_a_grid_of_samples_left_out_one_by_one_goes_on_where_asked():
+    y = X[:, 0] + RNG.standard_normal(60)
+    longer = LinearRegressorCV([100.0, 10.0], cv="loo", extend=True).fit(X, y)
+    assert longer.lams_.size > 2
+    assert 0 < longer.best_index_ < longer.lams_.size - 1
 
 
 def test_counts_have_a_grid_that_is_found():

@@ -109,6 +109,8 @@ CASES = [
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
+    (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
+    (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Race(candidates=(DualCoordinate(), WorkingSet()))),
     (sparse(200, 1500, Hinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(200, 1500, SquaredHinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(200, 1500, Logistic()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),

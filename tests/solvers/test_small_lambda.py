@@ -23,7 +23,7 @@ SOLVERS = {
     "truncated_newton": TruncatedNewton(),
 }
 OVERFLOWING = ("exponential", "poisson")  # at the first iterates of plain cutting planes, where lambda is tiny
-STOP = Stop(gap_rel=1e-4, max_steps=300)
+STOP = Stop(gap_rel=1e-4, max_steps=150)
 
 ONLY_SMOOTH = ("lbfgs", "newton", "truncated_newton")
 cases = [(loss, solver) for loss in ALL for solver in SOLVERS if loss in SMOOTH or solver not in ONLY_SMOOTH]

@@ -49,10 +49,10 @@ def test_exact_products_sum_in_double_precision():
 
 @pytest.mark.parametrize("C", [1.0, 1e3])
 def test_a_kernel_stored_in_single_precision_on_a_device_is_certified_in_double(C):
-    problem = machine(n=200, C=C)
+    problem = machine(n=80, C=C)
     gram = DenseGram.of(RbfKernel(problem.gamma), torch.tensor(problem.X), np.float32)
     assert gram.K.dtype == torch.float32
-    v = np.random.default_rng(0).standard_normal((200, 2))
+    v = np.random.default_rng(0).standard_normal((80, 2))
     np.testing.assert_allclose(gram.exact_product(torch.tensor(v)).numpy(), problem.K @ v, atol=1e-12)
     risk, reg = problem.parts(gram)
     result = minimize(risk, reg, KernelHedging(), stop=Stop(gap_rel=1e-4, max_steps=2000))

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from undercut._jit import barrier
-from undercut._jit.compile import njit
+from undercut._jit.compile import INNER_ONLY, njit
 from undercut._jit.equations import assemble, backward, factor, forward, newton_move
 from undercut._jit.pointwise import NO_LOSS, curve
 
@@ -42,9 +42,12 @@ LEAST = 1e-10  # shortest step that is tried
 CLOSER = 0.9  # share of the gap, or of the products, that is left by a step that counts
 FIRST_PATIENCE, PATIENCE, NEAR = 15, 2, 1e-4  # steps that do not count, at first and with a relative gap below the last
 TINY = 1e-200
+SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 SMALLEST_UNIT = 1e-8  # share of a norm, of entries that count as zero
 WALL = 1e29  # caps beyond this are bounds
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+INNER = OPTIONS | INNER_ONLY
+INLINED = OPTIONS | {"inline": "always"}  # for one caller, which else would compile all that they call once more
 
 
 @njit(**OPTIONS)
@@ -52,17 +55,20 @@ def follow(
     X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, gap, is_dual, accuracy,
     max_steps,
 ):  # fmt: skip
-    """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x."""
+    """(x, inside): the best iterate of the path from x, which is overwritten; ``gap`` is that of x or less."""
     (n, d), size, shape = X.shape, left.size, kinks.shape[1:]
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
     base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
-    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
-    shares = 0.0
+    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)
+    forward(X, has_intercept, signs, x, scores)
+    shares, scale = 0.0, TINY
     for k in range(shape[0]):
         for i in range(size):
             shares += kinks[3, k, i]
-    forward(X, has_intercept, signs, x, scores)
+            if kinks[1, k, i] < WALL:
+                scale += kinks[1, k, i] * (abs(scores[i]) + abs(kinks[0, k, i]))
+    gap = max(gap, SMALLEST_GAP * scale)
     barrier.center(scores, kinks, 0.5 * gap / max(shares, TINY), inside)
     total = gap if shares > 0.0 else 0.0
     best_x, best = x.copy(), inside.copy()
@@ -99,7 +105,7 @@ def follow(
     return best_x, best
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _direction(
     X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping, scores,
     slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
@@ -136,7 +142,7 @@ def _direction(
         damping = max(10.0 * damping, FIRST_DAMPING)
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _copy(x, inside, to_x, to):
     for j in range(x.size):
         to_x[j] = x[j]
@@ -146,7 +152,7 @@ def _copy(x, inside, to_x, to):
                 to[part, k, i] = inside[part, k, i]
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _gradient(
     X, has_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets, x, inside, scores, slopes,
     curved, residual, base, tilt,
@@ -194,7 +200,7 @@ def _gradient(
     return smooth, whole, gap
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _at_kinks(n, left, kinks, inside, scores, slopes, g):
     """(value, gap) of the kinked functions at the scores; fill g, the slopes of all functions."""
     whole, gap = 0.0, 0.0
@@ -225,7 +231,7 @@ def _at_kinks(n, left, kinks, inside, scores, slopes, g):
     return whole, gap
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _by_dual(power, strength, x, residual, base, tilt):
     """(q(w), q(w) + q*(z) - z'w) of a squared norm at ``z = -residual``; fill E and ``residual = E (w - q*'(z))``."""
     d, p = base.size, power / (power - 1.0)
@@ -252,14 +258,14 @@ def _by_dual(power, strength, x, residual, base, tilt):
     return value, gap
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _corrected(
     X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
     scores, kinks, inside, D, total, shares, is_smooth, change,
 ):  # fmt: skip
     """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
-    first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
-    aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
+    first, to_dx = ds.copy(), np.empty(dx.size)
+    aim, to_aim, to_change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)  # longer than needed
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
     kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
@@ -295,7 +301,7 @@ def _corrected(
     return reach
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _inner(a, b):
     total = 0.0
     for i in range(a.size):
@@ -303,7 +309,7 @@ def _inner(a, b):
     return total
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _trusted(penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, reach):
     """How far a step may go: no further than smooth functions agree with their model, up to a share of the gain."""
     n, d = slopes.size, penalty.shape[1] if entropy > 0.0 else 0

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from undercut._jit.central_path import OPTIONS, TINY, WALL
+from undercut._jit.central_path import OPTIONS
 from undercut._jit.compile import njit
 from undercut._jit.equations import forward
 from undercut._jit.pointwise import NO_LOSS, curve
@@ -64,18 +64,6 @@ def move_inside(X, terms, x):
             spread += X[i, j] * X[i, j]
         off = min(1.0 / (1.0 + math.sqrt(d * spread / n)), 0.1 * (terms[4, j] - terms[3, j]))
         x[j] = min(max(x[j], terms[3, j] + off), terms[4, j] - off)
-
-
-@njit(**OPTIONS)
-def size_of(X, has_intercept, signs, kinks, x):
-    """The size of the numbers whose differences make the losses; positive."""
-    scores, size = np.empty(kinks.shape[2]), TINY
-    forward(X, has_intercept, signs, x, scores)
-    for k in range(kinks.shape[1]):
-        for i in range(scores.size):
-            if kinks[1, k, i] < WALL:
-                size += kinks[1, k, i] * (abs(scores[i]) + abs(kinks[0, k, i]))
-    return size
 
 
 @njit(**OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from signal import SIGINT
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -39,6 +40,16 @@ P = TypeVar("P")
 T = TypeVar("T")
 TRANSIENT = ("callbacks", "n_jobs")  # parameters that are no part of a model
 RECORDS = ("lam_", "table_", "training_")  # the lambda of a cross-validation; columns and training, of the command line
+
+
+class Rough(NamedTuple):
+    """Limits of a run that only decides something."""
+
+    gap_rel: float = 0.0
+    max_steps: int = sys.maxsize
+
+
+EXACT = Rough()
 
 
 class Minimizer:
@@ -82,9 +93,13 @@ class Minimizer:
         *,
         problem: Problem = NAMELESS,
         solver: Any = None,
-        gap_rel: float = 0.0,
+        rough: Rough = EXACT,
+        is_measure: bool = False,
     ) -> Result:
-        """Minimize ``reg + risk``, to ``gap_rel`` where the fit asks for less; a run that ends early warns."""
+        """Minimize ``reg + risk``; a run that ends early warns, unless that is within the limits of a rough one.
+
+        The gap of a model that ``is_measure`` says to be of a measure is relative to what it gains over equal scores.
+        """
         name = problem.name
         with graceful() as signals, live_progress(problem.title, self.verbose, self.stop.gap_rel) as live:
             self.signal = self.signal or signals.number  # one that arrived between two runs
@@ -92,15 +107,18 @@ class Minimizer:
             callbacks = [*live, *(session.part(name) for session in self._sessions)]
             baseline = constant_objective(risk, reg)
             stop = self._stop(name)
-            stop = replace(stop, gap_rel=max(stop.gap_rel, gap_rel))
-            if is_bound_of_a_measure(risk):
+            stop = replace(
+                stop, gap_rel=max(stop.gap_rel, rough.gap_rel), max_steps=min(stop.max_steps, rough.max_steps)
+            )
+            if is_measure or is_bound_of_a_measure(risk):
                 stop = replace(stop, baseline=baseline)
             result = minimize(risk, reg, solver or self.solver, w0=w0, stop=stop, callbacks=callbacks)
             if result.interrupted and stopped:
                 raise KeyboardInterrupt
             if result.interrupted:
                 self.signal = signals.number or SIGINT
-        if result.status is not Status.STOPPED and self.signal is None:
+        is_enough = result.status is Status.STOPPED or result.n_steps >= rough.max_steps
+        if not is_enough and self.signal is None:
             warn_unless(result, self.fine, problem.title)
         return replace(result, baseline=baseline)
 

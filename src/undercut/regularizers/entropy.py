@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
+from scipy.special import xlogy
 from typing_extensions import override
 
 from undercut.contracts import DifferentiableRegularizer
@@ -53,7 +53,7 @@ class Entropy(DifferentiableRegularizer):
     def value(self, w: FloatArray) -> float:
         if w.min() < 0.0 or abs(float(w.sum()) - 1.0) > ON_SIMPLEX:
             return math.inf
-        return self.lam * float(np.sum(xlogy(w, w) - w * self._log_prior(w)))
+        return self.lam * float((xlogy(w, w) - w * self._log_prior(w)).sum())
 
     @override
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -63,7 +63,9 @@ class Entropy(DifferentiableRegularizer):
 
     @override
     def conjugate(self, z: FloatArray) -> float:
-        return self.lam * float(logsumexp(z / self.lam + self._log_prior(z)))
+        logits = z / self.lam + self._log_prior(z)
+        largest = float(logits.max())
+        return self.lam * (largest + math.log(float(np.exp(logits - largest).sum())))
 
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:

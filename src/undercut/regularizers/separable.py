@@ -75,8 +75,9 @@ class SeparableRegularizer(ProximalRegularizer):
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         t = self.terms
         force = z + t.l2 * t.center
+        beyond = force - np.minimum(np.maximum(force, -t.l1), t.l1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            free = np.where(np.abs(force) <= t.l1, 0.0, (force - np.copysign(t.l1, force)) / t.l2)
+            free = beyond / t.l2 if _may_differ(t.l2, 0.0) else np.where(beyond == 0.0, 0.0, beyond / t.l2)
         return np.minimum(np.maximum(free, t.lower), t.upper) if t.is_bounded else free
 
     @override

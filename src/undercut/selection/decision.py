@@ -1,10 +1,12 @@
-"""When a fit of a fold need not be finished, because the choice of lambda cannot change any more or hardly will.
+"""When a fit of a fold need not be finished, or begun, because the choice of lambda cannot or will hardly change.
 
 Proved: no held-out value can change from here to the optimum (``undercut.selection.held_out``), or another lambda has a
-better mean over the folds whatever is still unknown.  Evident, but not proved: at a gap of at most ``ROUGH`` the
-held-out samples of the folds so far are predicted worse than by a stronger lambda, by more than ``FAR`` standard errors
-of the paired differences.  A lambda of which that is known is not fitted in later folds (a race of the lambdas over the
-folds, as in Maron and Moore 1997).
+better mean over the folds whatever is still unknown.
+
+Evident, but not proved: at a gap of at most ``ROUGH`` the held-out samples of the fold are predicted worse than by a
+stronger lambda, by more than ``FAR`` standard errors of the paired differences.  A lambda with that evidence in one
+fold is given up in another one as soon as the solution at hand predicts as badly there, whatever its gap.  It is not
+fitted at all where the evidence of two folds or more agrees (a race over the folds, as in Maron and Moore 1997).
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ import numpy as np
 
 from undercut.contracts import State
 from undercut.selection.held_out import HeldOut
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
 
 AGAIN = 0.3  # look again where the gap is smaller than this share of what it was the last time
 FAR = 4.0  # standard errors
 ROUGH = 0.5  # relative gap from which on predictions are compared
 FEWEST = 100  # samples whose differences have a standard error that can be trusted
+AGREED = 2.0  # the same for the means of the folds, which need not have the same distribution
 
 
 class Lead(NamedTuple):
@@ -53,17 +56,36 @@ class Race:
             ahead = theirs - values
             self.sums[fold, at, other] = ahead.size, ahead.sum(), ahead @ ahead
 
+    def is_beaten(self, fold: int, at: int) -> bool:
+        """Whether a stronger lambda is better by more than chance in one fold."""
+        return bool(_ahead(self.sums[fold, at]).any())
+
+    def is_beaten_elsewhere(self, fold: int, at: int) -> bool:
+        """The same for any other fold."""
+        return bool(_ahead(np.delete(self.sums[:, at], fold, axis=0)).any())
+
     def leader(self, at: int) -> Lead | None:
-        """The stronger lambda that is farthest ahead in the mean, of those that are ahead by more than chance."""
-        count, total, squares = self.sums[:, at].sum(axis=0).T
-        samples = np.maximum(count, 1.0)
-        mean = total / samples
-        error = np.sqrt(np.maximum(squares / samples - mean**2, 0.0) / samples)
-        is_ahead = (count >= FEWEST) & (mean > FAR * error)
+        """The stronger lambda that is ahead by more than chance in the folds so far; of several the farthest."""
+        sums = self.sums[:, at]
+        total, met = sums.sum(axis=0), sums[..., 0] > 0.0
+        n_folds, mean = met.sum(axis=0), total[:, 1] / np.maximum(total[:, 0], 1.0)
+        fold_means = sums[..., 1] / np.maximum(sums[..., 0], 1.0)
+        squares = np.where(met, (fold_means - mean) ** 2, 0.0).sum(axis=0)
+        spread = np.sqrt(squares / np.maximum(n_folds * (n_folds - 1), 1))
+        agree = (mean > AGREED * spread) | (_ahead(sums) | ~met).all(axis=0)
+        is_ahead = _ahead(total) & (n_folds >= 2) & agree
         if not is_ahead.any():
             return None
         by = int(np.argmax(np.where(is_ahead, mean, -np.inf)))
         return Lead(by, float(mean[by]))
+
+
+def _ahead(sums: FloatArray) -> Array:
+    """Whether differences are positive by more than chance, given the three sums of ``Race`` in the last axis."""
+    count = np.maximum(sums[..., 0], 1.0)
+    mean = sums[..., 1] / count
+    error = np.sqrt(np.maximum(sums[..., 2] / count - mean**2, 0.0) / count)
+    return np.asarray((sums[..., 0] >= FEWEST) & (mean > FAR * error))
 
 
 @dataclass
@@ -119,10 +141,11 @@ class Decision:
         return self.may_skip and (self.board.cannot_win(self.at) or self._is_evident(gap, state.progress.objective))
 
     def _is_evident(self, gap: float, objective: float) -> bool:
-        if gap > ROUGH * abs(objective):
+        race = self.board.race
+        if gap > ROUGH * abs(objective) and not race.is_beaten_elsewhere(self.fold, self.at):
             return False
-        self.board.race.meet(self.fold, self.at, self.held_out.values(self.solutions), self.seen)
-        return self.board.race.leader(self.at) is not None
+        race.meet(self.fold, self.at, self.held_out.values(self.solutions), self.seen)
+        return race.is_beaten(self.fold, self.at)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from undercut.contracts import (
     SmoothRisk,
     Solver,
 )
-from undercut.errors import require
+from undercut.errors import ParameterError
 from undercut.losses import CrammerSinger
 from undercut.maps.streamed import StreamedDesign
 from undercut.regularizers import Entropy, SquaredLp
@@ -130,13 +130,13 @@ TABLE = (
     ),
     Row(
         f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",
-        lambda risk, reg: is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp),
+        lambda risk, reg: not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp) and is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
         f"at most {SMALL} samples and parameters, another penalty that is not quadratic",
-        lambda risk, reg: is_small(risk, reg) and not isinstance(reg, QuadraticRegularizer),
+        lambda risk, reg: not isinstance(reg, QuadraticRegularizer) and is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), LevelBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -151,6 +151,14 @@ TABLE = (
         lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
+    ),
+    Row(
+        f"elastic net, smooth loss, large sparse X with more than {MANY_FEATURES} features, weak regularization",
+        lambda risk, reg: (
+            is_wide(risk) and accepts(WorkingSet(), risk, reg) and has_dual(risk, reg) and not is_strong(risk, reg)
+        ),
+        lambda risk: Race(candidates=(DualCoordinate(), WorkingSet())),
+        "many parameters are not zero, and a sweep over the samples costs the same however many",
     ),
     Row(
         "L1 or elastic net, smooth loss, X in main memory",
@@ -342,8 +350,9 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
         return solver
     if solver in SOLVERS:
         return SOLVERS[solver]()
-    names = ("auto", "deterministic", *SOLVERS)
-    require(solver in names, f"`solver` must be {', '.join(map(repr, names))}, or a Solver", solver)
+    if solver not in ("auto", "deterministic"):
+        names = ("auto", "deterministic", *SOLVERS)
+        raise ParameterError(f"`solver` must be {', '.join(map(repr, names))}, or a Solver; got {solver!r}")
     chosen = within_memory(next(row.solver(risk) for row in TABLE if row.holds(risk, reg)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)

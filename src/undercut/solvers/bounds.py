@@ -30,7 +30,7 @@ def tighter(last: float, proved: float, objective: float, size: float = 0.0) -> 
     ``size`` is that of the numbers that make the bound.  A bound above the objective by more than rounding raises
     ``NonconvexError``.
     """
-    if _is_above(proved - objective, size + abs(proved) + abs(objective)):
+    if proved - objective > BEYOND_ROUNDING * (size + abs(proved) + abs(objective)) + TINY:
         raise NonconvexError(f"the planes prove a minimum of {proved:.9g}, and the objective is {objective:.9g}")
     return min(max(last, proved), objective)
 

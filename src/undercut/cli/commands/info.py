@@ -22,6 +22,7 @@ from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of no meaning to a reader, or too long
+MOST_VALUES = 20  # of a list, such as the labels, that are printed
 
 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
@@ -86,9 +87,9 @@ def _settings(model: Any) -> dict[str, Any]:
     return {BY_PARAMETER[name].key() if name in BY_PARAMETER else name: value for name, value in shown.items()}
 
 
-def _few(values: list[Any], most: int = 20) -> str:
-    more = f" and {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(map(str, values[:most])) + more
+def _few(values: list[Any]) -> str:
+    more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+    return ", ".join(map(str, values[:MOST_VALUES])) + more
 
 
 def _sizes(model: Any) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from signal import SIGINT
@@ -42,21 +43,14 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
 
     The model is saved after every pass, and on Ctrl-C.
     """
-    if given["class_weight"] == "balanced":
-        remedy = "give pairs such as 1:5,-1:1"
-        raise named("class_weight").refusal("needs all the data and is not for --online", "balanced", remedy)
-    if "partitions" in given:
-        raise named("partitions").refusal("needs --workers or --scheduler", given["partitions"])
+    _check(file, given)
     model = _continued(given) if "start" in given else build(given)
     if "C" in given:
         model.lam = lam_from_C(given["C"], _n_samples(file))
-    if file == STANDARD and given["passes"] > 1:
-        raise ParameterError(f"--passes must be 1 where standard input is read; got {given['passes']}: name a file")
+    position = None
     if "resume" in given:
         model, position = load_stream(given["resume"], model, file)
-        stream = _Stream(model, file, given, position)
-    else:
-        stream = _Stream(model, file, given)
+    stream = _Stream(model, file, given, position)
     with graceful() as signals:
         try:
             stream.run()
@@ -71,6 +65,17 @@ def train_online(file: Path, given: Given) -> tuple[Any, list[Row], int]:
         kept = f"stopped: what was learned from {model.n_samples_seen_} samples is in {given['output']}"
         return model, stream.rows("stopped", kept), EXIT_CODE + signals.number
     return model, stream.rows("done", "done: the file was read to its end"), 0
+
+
+def _check(file: Path, given: Given) -> None:
+    """Refuse what a stream in this process cannot do."""
+    if given["class_weight"] == "balanced":
+        remedy = "give pairs such as 1:5,-1:1"
+        raise named("class_weight").refusal("needs all the data and is not for --online", "balanced", remedy)
+    if "partitions" in given:
+        raise named("partitions").refusal("needs --workers or --scheduler", given["partitions"])
+    if file == STANDARD and given["passes"] > 1:
+        raise ParameterError(f"--passes must be 1 where standard input is read; got {given['passes']}: name a file")
 
 
 class _Stream:
@@ -108,19 +113,13 @@ class _Stream:
     def learn(self, tell: Callable[[Progress], None]) -> None:
         """Learn from every chunk of every pass, and save the model after each pass; ends early after a signal."""
         given, model = self.given, self.model
-        options = self._classes()
+        learn_chunk = partial(self._learn_chunk, self._classes(), self._weights())
         n_passes = given["passes"]
-        weights = None if given["weights"] is None else read_weights(given["weights"], _n_samples(self.file))
         with Display() as display, watch_reading(self._read):
             for number in range(self.first, n_passes + 1):
                 display.title = f"pass {number} of {n_passes}"
                 for X, y in self._chunks(skip=getattr(model, "stream_position_", 0)):
-                    chunk = labels(y) if self.classifies else y
-                    at = getattr(model, "stream_position_", 0)
-                    weight = None if weights is None else weights[at : at + y.size]
-                    self._count(X, chunk)
-                    model.partial_fit(X, chunk, sample_weight=weight, **options)
-                    model.stream_position_ += y.size
+                    learn_chunk(X, y)
                     display.show(self._parts(), self.share)
                     tell(self._progress(number))
                     self._checkpoint.offer(model, self._position(number))
@@ -137,6 +136,19 @@ class _Stream:
             if self._best is not None:
                 vars(model).update(vars(self._best.model))
                 self.save()
+
+    def _weights(self) -> FloatArray | None:
+        given = self.given["weights"]
+        return None if given is None else read_weights(given, _n_samples(self.file))
+
+    def _learn_chunk(self, classes: dict[str, Any], weights: FloatArray | None, X: Any, y: FloatArray) -> None:
+        """Count the loss of a chunk, then learn from it."""
+        target = labels(y) if self.classifies else y
+        at = getattr(self.model, "stream_position_", 0)
+        weight = None if weights is None else weights[at : at + y.size]
+        self._count(X, target)
+        self.model.partial_fit(X, target, sample_weight=weight, **classes)
+        self.model.stream_position_ += y.size
 
     def _position(self, number: int) -> Position:
         seconds = time.perf_counter() - self._began

@@ -80,10 +80,10 @@ OPTIONS = [
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
-           "for f1, f0.5, ... and balanced_error where each class has 50 samples", usual="auto",
+           "for f1, f0.5, ... and balanced_error where each class has 20 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
-    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; auto, that of average_precision where "
-           "the own one of the top k or of the partial ROC area stays large", usual="auto",
+    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; squared_hinge; average_precision; auto, "
+           "the one that is best on samples left out", usual="auto",
            sets="surrogate", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),
@@ -190,18 +190,19 @@ OPTIONS = [
 
 PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
     Option("lambdas", CHOICE, "Such as 1e-2,1e-3 or 1e-2:1e-8:20, from, to and how many",
-           usual="from where nothing moves to where the training risk stops falling", sets="lams", reads=numbers),
+           usual="from where nothing moves to where the training risk stops falling", sets="lams", reads=numbers,
+           excludes=("kernel",)),
     Option("Cs", CHOICE, "With --kernel, in place of --lambdas", usual="1e-2:1e4:7", flags=("--Cs",),
            reads=numbers, needs={"kernel": ()}),
     Option("gammas", CHOICE, "With --kernel: some of them, or scale or auto", usual="scale", reads=numbers_or_words,
            needs={"kernel": ()}),
     Option("cv", CHOICE, "Choose by this many folds", type=int, minimum=2, sets="cv"),
     Option("scoring", CHOICE, "A score of scikit-learn such as roc_auc", usual="that of the model", sets="scoring",
-           needs={"cv": ()}),
+           needs={"cv": ()}, excludes=("kernel",)),
     Option("rule", CHOICE, "best, or one_standard_error: the strongest lambda within that of the best",
-           usual="best", sets="rule", needs={"cv": ()}),
+           usual="best", sets="rule", needs={"cv": ()}, excludes=("kernel",)),
     Option("extend", CHOICE, "Go on beyond --lambdas where the best one is the last", type=bool, flags=("--extend",),
-           sets="extend", needs={"cv": ()}),
+           sets="extend", needs={"cv": ()}, excludes=("kernel",)),
     Option("epsilon", CHOICE, "Without --cv: prove this relative gap for every lambda between the first and the last",
            type=float, excludes=("cv", "kernel")),
     Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),

@@ -175,7 +175,7 @@ class PartitionedData:
         return ShardedRisk.of(self.parts, partial(make, **settings))
 
 
-class RowsThere:
+class PartitionedRows:
     """The rows of X in partitions, of which some can be fetched: what a kernel machine asks of its samples."""
 
     def __init__(self, data: PartitionedData) -> None:

@@ -17,7 +17,7 @@ from undercut.devices import on_device
 from undercut.errors import DataError, require
 from undercut.estimators.certified import CertifiedEstimator, Minimizer, live_progress
 from undercut.estimators.class_predictions import ClassPredictions
-from undercut.estimators.cluster.partitions import PartitionedData, RowsThere, is_partitioned
+from undercut.estimators.cluster.partitions import PartitionedData, PartitionedRows, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
 from undercut.estimators.linear.linear_model import Fit, check_distinct
 from undercut.estimators.targets import Problem, class_weighted, encode_classes, one_against_rest, positive_codes
@@ -154,7 +154,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         self._set_machines(X, codes, fits)
         return self._conclude(minimizer, [fit.result for fit in fits])
 
-    def _rows_there(self, data: PartitionedData) -> tuple[RowsThere, Array]:
+    def _rows_there(self, data: PartitionedData) -> tuple[PartitionedRows, Array]:
         """Data in partitions; settings that need the Gram matrix in one place are refused."""
         data.require("y", "pass y")
         for broken, rule in (
@@ -164,7 +164,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
         ):
             require(not broken, rule, {"kernel": self.kernel, "solver": self.solver, "device": self.device})
         take_columns(self, data)
-        return RowsThere(data), data.gathered("y")
+        return PartitionedRows(data), data.gathered("y")
 
     def _check_together(self) -> None:
         """Settings that would be ignored are refused instead."""
@@ -216,7 +216,7 @@ class KernelClassifier(ClassPredictions, CertifiedEstimator):
             return DenseGram(self._placed(X))
         self._gamma = gamma_of(self.gamma, X)
         check = self.kernel not in CONVEX_KERNELS
-        if isinstance(X, RowsThere):
+        if isinstance(X, PartitionedRows):
             return ShardedGram.of(self._kernel(), X.parts, check=check)
         if not self.store_gram:
             return TiledGram(self._kernel(), X, check=check)
@@ -311,7 +311,7 @@ def gamma_of(gamma: float | str, X: Any) -> float:
         return float(gamma)
     if gamma == "auto":
         return 1.0 / X.shape[1]
-    if isinstance(X, RowsThere):
+    if isinstance(X, PartitionedRows):
         variance = X.variance()
     else:
         variance = X.multiply(X).mean() - X.mean() ** 2 if sp.issparse(X) else X.var()

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Design, Solver
 from undercut.errors import DataError, ParameterError
-from undercut.estimators.certified import CertifiedEstimator, Minimizer
+from undercut.estimators.certified import CertifiedEstimator, Minimizer, Rough
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
@@ -29,8 +29,6 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
-FOLD_GAP = 1e-2  # relative gap of fits that only choose
-
 
 class Fitted(NamedTuple):
     """A model of all samples."""
@@ -38,10 +36,13 @@ class Fitted(NamedTuple):
     surrogate: Surrogate
     risk: ScoreRisk
     result: Result
+    threshold: float = 0.0  # on top of the intercept
 
 
 class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
-    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` with the risk of a measure such as F1 (``MultivariateRisk``); two classes.
+    """``min_{w,b} lam/2 |w|^2 + R(w, b)`` for a measure such as F1; two classes.
+
+    R is the convex bound of the measure (``MultivariateRisk``) or another surrogate that validation prefers.
 
     The positive class is ``classes_[1]``.  The measure is of all samples together, so single samples and classes have
     no weights.
@@ -59,18 +60,24 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         depend on it, and it is exact.  The top k and the ROC area do not; it decides which samples ``predict`` calls
         positive: the best k training samples, or those above the point of the ROC curve farthest from the diagonal.
     threshold : "auto", "own" or "cv"
-        "own" is the intercept that belongs to the bound.  "cv" chooses it by the measure itself, on the scores of
+        "own" is the intercept that belongs to the surrogate.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
-        samples of these scores.  ``random_state`` divides and draws.  The certificate
-        is that of the fit to all samples, with its own intercept.  Five folds make a fit about six times as
-        expensive, and they share ``max_seconds``; a fit that is interrupted keeps its own intercept.
-        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 50
+        samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
+        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 20
         samples, and "own" otherwise and with ``fit_intercept=False``.
-    surrogate : "auto" or "own"
-        "own" minimizes the bound of the measure itself.  The bounds of the top k and of the partial ROC area learn
-        little where the classes overlap: with "auto", once it is proved that such a bound stays above a twentieth of
-        that of equal scores, the bound of the average precision is minimized in its place, and the certificate is
-        that of this problem.  ``surrogate_`` says which one it was.  With ``threshold="cv"`` it is always the own one.
+    surrogate : "auto", "own", "squared_hinge" or "average_precision"
+        What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
+        in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);
+        "average_precision" the bound of that measure.  "auto" chooses by the measure itself, on the samples that the
+        folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
+        the difference (or by its average precision, where a measure of a ranking does not tell).  It chooses among
+        the first two for F-beta, the balanced error, Matthews correlation and functions of one's own where each class
+        has at least 20 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
+        area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
+        Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
+        or 0.01 is enough for them; one that is behind after two folds, or takes over 200 steps in a fold, is given
+        up.  ``random_state`` divides and draws.
+        A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
     Attributes
@@ -78,7 +85,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     coef_ : array of shape (1, n_features)
     intercept_ : array of shape (1,)
     classes_ : array of two labels
-    surrogate_ : the ``Measure`` whose bound was minimized
+    surrogate_ : the ``Measure`` whose bound was minimized, or the ``Loss``
     objective_, lower_bound_, gap_, certificate_, n_iter_, result_ : as in ``LinearClassifier``
 
     Examples
@@ -127,35 +134,46 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         are gathered, 8 bytes a row.
         """
         last = Start.of(self)
-        if is_partitioned(X):
-            data = PartitionedData.of(X, y)
-            data.require("y", "pass y")
-            take_columns(self, data)
-            design: Design = ShardedDesign(data.parts)
-            y = data.gathered("y")
-        else:
-            X, y = validated(self, X, y=y, reset=True)
-            design = trusted_design(X)
+        design, y = self._read(X, y)
         if self.threshold == "cv" and not self.fit_intercept:
             raise ParameterError('threshold="cv" chooses the intercept: use fit_intercept=True; got False')
         own = self._tasks(design, y)[0]
         start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        surrogates, folds = [self._surrogate(name) for name in self._surrogate_names(signs)], self._folds(signs)
         minimizer = self._minimizer()
-        minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
-        w0 = None if start is None else start[0]
-        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, w0)
-        held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
-        if held is not None and held.surrogate is not fitted.surrogate:
-            minimizer.share_among(1)
-            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, w0)
+        fitted = self._chosen(minimizer, design, signs, None if start is None else start[0])
         self.surrogate_ = fitted.surrogate.trained_by
         risk = fitted.risk if own.risk.measure.sees_intercept else own.risk
         self._take([Task(risk)], [fitted.result.w])
-        if held is not None:
-            self.intercept_ = self.intercept_ - held.threshold
+        self.intercept_ = self.intercept_ - fitted.threshold
         return self._conclude(minimizer, [fitted.result])
+
+    def _read(self, X: Any, y: Any) -> tuple[Design, Array]:
+        """The samples, checked, and all labels."""
+        if not is_partitioned(X):
+            X, y = validated(self, X, y=y, reset=True)
+            return trusted_design(X), y
+        data = PartitionedData.of(X, y)
+        data.require("y", "pass y")
+        take_columns(self, data)
+        return ShardedDesign(data.parts), data.gathered("y")
+
+    def _chosen(self, minimizer: Minimizer, design: Design, signs: FloatArray, start: FloatArray | None) -> Fitted:
+        """The model of the surrogate that validation prefers, with the threshold that it chooses.
+
+        The first surrogate is fitted to all samples before: there is a model whenever the user ends the fit.
+        """
+        surrogates = [self._surrogate(name) for name in self._surrogate_names(signs)]
+        folds = self._folds(signs)
+        minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
+        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, start)
+        held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
+        if held is None:
+            return fitted
+        if held.surrogate is not fitted.surrogate:
+            minimizer.share_among(1)
+            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, start)
+        return fitted._replace(threshold=held.threshold)
 
     def _fitted_to_all(
         self, minimizer: Minimizer, surrogate: Surrogate, design: Design, signs: FloatArray, start: FloatArray | None
@@ -164,13 +182,14 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         risk = surrogate.risk(design, signs)
         about = f"by the {surrogate.name}" if surrogate.name else ""
         problem = Problem(signs, None, about, surrogate.name)
-        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem))
+        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem, is_measure=True))
 
     def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
         """Fits without a fold begin at w = 0: one that begins at the solution of all samples may end there."""
 
-        def solve(risk: ScoreRisk, problem: Problem) -> FloatArray:
-            return minimizer(risk, L2(self.lam), problem=problem, gap_rel=FOLD_GAP).w
+        def solve(risk: ScoreRisk, problem: Problem, rough: Rough) -> FloatArray | None:
+            result = minimizer(risk, L2(self.lam), problem=problem, rough=rough, is_measure=True)
+            return None if result.n_steps >= rough.max_steps else result.w
 
         return Validation(
             measure=self._measure(),
@@ -220,7 +239,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
     def _remedy_for_constant(self) -> str:
         measure = self._measure()
-        if isinstance(measure, TopMeasure):
+        if isinstance(measure, TopMeasure) and self.surrogate_ == measure:
             return (
                 f'the bound of {measure.name} cannot be improved on here: use surrogate="auto", or measure="roc_auc" '
                 'or "average_precision" and take the k samples with the highest scores, or a smaller lam'

@@ -8,20 +8,22 @@ scores of the samples that were left out, decides.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 from typing_extensions import override
 
 from undercut.contracts import Design, Loss
+from undercut.estimators.certified import Rough
 from undercut.estimators.linear.thresholds import BOOTSTRAPS, Split, averaged_threshold, best_threshold, resampled
 from undercut.estimators.targets import Problem
-from undercut.losses import SquaredHinge
-from undercut.measures import AveragePrecision, FBeta, Measure, ThresholdMeasure
+from undercut.losses import Hinge, SquaredHinge
+from undercut.measures import AveragePrecision, BalancedError, FBeta, Measure, ThresholdMeasure
 from undercut.risks import LinearRisk, MultivariateRisk
 from undercut.risks.measures.multivariate import class_prices
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -29,13 +31,15 @@ from undercut.selection.shared_rows import SharedRows
 from undercut.types import Array, FloatArray
 
 FIRST_FOLDS = 2  # after so many folds a surrogate that is behind is given up
-Solve: TypeAlias = Callable[[ScoreRisk, Problem], FloatArray]
+MANY_STEPS = 200  # in one fold, beyond which every surrogate but the first is given up
+Solve: TypeAlias = Callable[[ScoreRisk, Problem, Rough], FloatArray | None]  # None beyond the steps
 
 
 class Surrogate(ABC):
     """A convex function of the scores that a model is trained by; labels are -1 and +1."""
 
     name: str  # in titles and checkpoints
+    rough_gap: ClassVar[float] = 1e-2  # relative gap that is enough for a fit that only chooses
 
     @property
     @abstractmethod
@@ -53,8 +57,9 @@ class Surrogate(ABC):
 
 @dataclass(frozen=True)
 class Bound(Surrogate):
-    """The convex bound of a measure."""
+    """The convex bound of a measure, the last percent of whose gap takes most of the time."""
 
+    rough_gap = 0.05
     measure: Measure
     fit_intercept: bool
     name: str = ""
@@ -75,20 +80,21 @@ class Bound(Surrogate):
 
 
 @dataclass(frozen=True)
-class PricedHinge(Surrogate):
-    """The mean squared hinge loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
+class PricedLoss(Surrogate):
+    """The mean of a loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
 
     Samples of a part keep their places and the others have no weight, so that any design serves.
     """
 
     measure: Measure
     fit_intercept: bool
-    name: str = "squared hinge"
+    loss: ClassVar[Loss] = SquaredHinge()
+    name = "squared hinge"
 
     @property
     @override
-    def trained_by(self) -> Loss:
-        return SquaredHinge()
+    def trained_by(self) -> Measure | Loss:
+        return self.loss
 
     @override
     def risk(self, design: Design, signs: FloatArray) -> ScoreRisk:
@@ -100,15 +106,30 @@ class PricedHinge(Surrogate):
         prices = class_prices(measure, SharedRows(design, rows), signs[rows])
         weight = np.zeros(signs.size)
         weight[rows] = np.where(signs[rows] > 0.0, prices.miss, prices.alarm)
-        return LinearRisk(design, signs, SquaredHinge(), weight, self.fit_intercept)
+        return LinearRisk(design, signs, self.loss, weight, self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class BalancedBound(PricedLoss):
+    """The bound of the balanced error: a mean hinge loss, for which there are faster solvers than for a maximum."""
+
+    loss: ClassVar[Loss] = Hinge()
+    name = ""
+
+    @property
+    @override
+    def trained_by(self) -> Measure:
+        return self.measure
 
 
 def surrogate_named(name: str, measure: Measure, fit_intercept: bool) -> Surrogate:
     """By the name of a parameter."""
     if name == "squared_hinge":
-        return PricedHinge(measure, fit_intercept)
+        return PricedLoss(measure, fit_intercept)
     if name == "average_precision":
         return Bound(AveragePrecision(), fit_intercept, "average precision")
+    if isinstance(measure, BalancedError):
+        return BalancedBound(measure, fit_intercept)
     return Bound(measure, fit_intercept)
 
 
@@ -137,7 +158,7 @@ class Validation:
     def best(self, surrogates: Sequence[Surrogate]) -> Held | None:
         """The first one, or a later one that is better by more than a standard error; ``None`` after an interruption.
 
-        A later one that is behind after two folds is given up.
+        A later one is given up where it is behind after two folds, or where its fits take too many steps.
         """
         best = self._held_out(surrogates[0])
         for surrogate in surrogates[1:]:
@@ -147,46 +168,70 @@ class Validation:
         return None if self.is_over() else best
 
     def _held_out(self, surrogate: Surrogate, leader: Held | None = None) -> Held | None:
-        """The scores of samples left out; ``None`` after an interruption, or once it is clearly behind the leader."""
+        """The scores of samples left out; ``None`` after an interruption, or once it is given up."""
         scores = np.zeros(self.signs.size)
         seen = np.empty(0, np.int64)
         for number, (train, held_out) in enumerate(self.folds, start=1):
-            if self.is_over():
+            found = None if self.is_over() else self._scores(surrogate, train, number, is_first=leader is None)
+            if found is None:
                 return None
-            scores[held_out] = self._scores(surrogate, train, number)[held_out]
+            scores[held_out] = found[held_out]
             seen = np.append(seen, held_out)
-            is_behind = leader is not None and self._loss(scores, seen)[1] >= self._loss(leader.scores, seen)[1]
-            if FIRST_FOLDS <= number < len(self.folds) and is_behind:
+            if leader is not None and FIRST_FOLDS <= number < len(self.folds) and self._is_behind(scores, leader, seen):
                 return None
-        return Held(surrogate, scores, *self._loss(scores, seen))
+        return Held(surrogate, scores, *self._loss(self.measure, scores, seen))
 
-    def _scores(self, surrogate: Surrogate, train: Array, number: int) -> FloatArray:
+    def _scores(self, surrogate: Surrogate, train: Array, number: int, *, is_first: bool) -> FloatArray | None:
         """Of all samples, by the model of some; scores of a ranking count from the cutoff of the measure."""
         about = f"fold {number} of {len(self.folds)}"
         title = f"{surrogate.name}, {about}" if surrogate.name else about
         risk = surrogate.part(self.design, self.signs, train)
-        w = self.solve(risk, Problem(self.signs[train], None, title, title.partition(" of ")[0]))
+        problem = Problem(self.signs[train], None, title, title.partition(" of ")[0])
+        limit = sys.maxsize if is_first else MANY_STEPS
+        w = self.solve(risk, problem, Rough(surrogate.rough_gap, limit))
+        if w is None:
+            return None
         scores = self.design.matvec(w)
         if self.measure.sees_intercept:
             return scores + risk.intercept(w)
         part = self.measure.of_part(train.size, self.signs.size)
         return scores - best_threshold(part, self.signs[train], scores[train])
 
-    def _loss(self, scores: FloatArray, rows: Array) -> tuple[float, float]:
+    def _judges(self) -> tuple[Measure, ...]:
+        """The measure itself; for one of a ranking, which may not tell two good ones apart, a finer one after it."""
+        return (self.measure,) if self.measure.sees_intercept else (self.measure, AveragePrecision())
+
+    def _loss(self, measure: Measure, scores: FloatArray, rows: Array) -> tuple[float, float]:
         """The threshold for these rows, and the loss there."""
         signs, scores = self.signs[rows], scores[rows]
-        measure = self.measure.of_part(rows.size, self.signs.size)
-        threshold = averaged_threshold(measure, signs, scores, self.random_state) if self.is_tuned else 0.0
-        return threshold, measure.label_loss(signs, scores - threshold)
+        part = measure.of_part(rows.size, self.signs.size)
+        threshold = averaged_threshold(part, signs, scores, self.random_state) if self.is_tuned else 0.0
+        return threshold, part.label_loss(signs, scores - threshold)
+
+    def _is_behind(self, scores: FloatArray, leader: Held, rows: Array) -> bool:
+        """Whether no judge finds it better on these rows."""
+        return all(
+            self._loss(measure, scores, rows)[1] >= self._loss(measure, leader.scores, rows)[1]
+            for measure in self._judges()
+        )
 
     def _is_better(self, rival: Held, leader: Held) -> bool:
-        """Whether the loss is smaller by more than the standard error of the difference, over bootstrap samples."""
-        rng = check_random_state(self.random_state or 0)
+        """Whether the loss is smaller by more than a standard error; if it hardly differs, the next judge decides."""
         both = rival.scores - rival.threshold, leader.scores - leader.threshold
-        gains = []
+        for measure in self._judges():
+            mine, other = (measure.label_loss(self.signs, scores) for scores in both)
+            error = self._standard_error(measure, *both)
+            if abs(other - mine) > error:
+                return mine < other
+        return False
+
+    def _standard_error(self, measure: Measure, one: FloatArray, other: FloatArray) -> float:
+        """Of the difference of two losses, over bootstrap samples."""
+        rng = check_random_state(self.random_state or 0)
+        differences = []
         for _ in range(BOOTSTRAPS):
             drawn = resampled(rng, self.signs > 0.0) + resampled(rng, self.signs < 0.0)
             rows = np.repeat(np.arange(self.signs.size), drawn.astype(np.int64))
-            mine, other = (self.measure.label_loss(self.signs[rows], scores[rows]) for scores in both)
-            gains.append(other - mine)
-        return leader.loss - rival.loss > float(np.std(gains))
+            losses = [measure.label_loss(self.signs[rows], scores[rows]) for scores in (one, other)]
+            differences.append(losses[0] - losses[1])
+        return float(np.std(differences))

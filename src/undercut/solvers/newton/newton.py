@@ -28,7 +28,7 @@ from undercut.types import FloatArray
 @final
 @dataclass(frozen=True)
 class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
-    """Newton steps with an exact line search; (semismooth where the second derivative jumps).
+    """Newton steps with an exact line search, semismooth where the second derivative jumps.
 
     >>> import numpy as np
     >>> from undercut import L2, LinearRisk, Squared, minimize

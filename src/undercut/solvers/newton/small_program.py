@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from undercut._jit.central_path import follow
 from undercut._jit.pointwise import NO_LOSS
-from undercut._jit.small_program import at_kinks, move_inside, size_of, slopes_and_plane, with_penalty
+from undercut._jit.small_program import at_kinks, move_inside, slopes_and_plane, with_penalty
 from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.losses import Exponential, Logistic, Poisson, Squared
@@ -41,7 +41,6 @@ ACCURACY = 1e-9  # relative gap that is aimed at
 ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
 MAX_STEPS = 100
 OFF_FACES = 0.1  # share of the prior in the start on a simplex
-SMALLEST_GAP = 1e-6  # of the size of the losses: the gap at the start is assumed to be at least this
 SPARSER = np.array([1.0, 1e-2, 1e-4, 0.0])  # how readily parameters are taken to be at a kink, in the order of trial
 CURVED = (Logistic, Exponential, Poisson, Squared)
 
@@ -204,13 +203,13 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
 
 def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
-    X, free, signs, _, kinks, *_ = arrays
+    X, free, signs, *_ = arrays
     x = np.append(state.start, state.intercept) if free else state.start.copy()
     if arrays.entropy > 0.0:
         x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
     elif signs == 2:
         move_inside(X, terms, x)
-    gap = max(state.objective - state.progress.lower_bound, SMALLEST_GAP * size_of(X, free, signs, kinks, x))
+    gap = state.objective - state.progress.lower_bound
     is_dual = is_dual and arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or _is_stiff(terms))
     found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual, ACCURACY, MAX_STEPS)
     return found

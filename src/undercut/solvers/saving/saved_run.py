@@ -10,7 +10,7 @@ import numpy as np
 from undercut.errors import CheckpointError
 from undercut.io.checkpoint import DAMAGE
 from undercut.solvers.saving.fingerprint import Fingerprints, differences
-from undercut.solvers.saving.snapshot import Freezer, Problem, Thawer
+from undercut.solvers.saving.snapshot import Decoder, Encoder, Problem
 from undercut.trace import TEXTS, Certificate, Progress, Result, Status
 from undercut.types import Array, FloatArray
 
@@ -61,12 +61,12 @@ class SavedRun:
     def state(self, problem: Problem, callbacks: list[Any]) -> Any:
         """The state between two steps; what the problem's own objects and some callbacks remembered is put back."""
         try:
-            thawer = Thawer(problem, self.arrays)
+            decoder = Decoder(problem, self.arrays)
             for path, held in self.header["carried"].items():
-                _put_back(thawer, held, problem.at(path))
+                _put_back(decoder, held, problem.at(path))
             for callback, held in zip(callbacks, self.header["callbacks"], strict=False):
-                _put_back(thawer, held, callback)
-            return thawer.value(self.header["state"])
+                _put_back(decoder, held, callback)
+            return decoder.value(self.header["state"])
         except DAMAGE as error:
             raise CheckpointError(f"the state of the run cannot be made again: {error}") from error
 
@@ -83,26 +83,26 @@ class Moment(NamedTuple):
 
 def saved_run(problem: Problem, fingerprint: dict[str, str], at: Moment) -> SavedRun:
     """A copy of everything that the rest of a run depends on."""
-    freezer = Freezer(problem)
+    encoder = Encoder(problem)
     header = {
         "problem": fingerprint,
         "status": None if at.status is None else at.status.name,
-        "state": freezer.tree(at.state),
-        "carried": {path: _carried(freezer, value) for path, value in problem.carried()},
-        "callbacks": [_carried(freezer, callback) for callback in at.callbacks],
+        "state": encoder.tree(at.state),
+        "carried": {path: _carried(encoder, value) for path, value in problem.carried()},
+        "callbacks": [_carried(encoder, callback) for callback in at.callbacks],
         "watch": at.watch,
     }
-    return SavedRun(header | _about(at.trace), freezer.arrays | _columns(at.trace))
+    return SavedRun(header | _about(at.trace), encoder.arrays | _columns(at.trace))
 
 
-def _carried(freezer: Freezer, value: Any) -> dict[str, Any]:
+def _carried(encoder: Encoder, value: Any) -> dict[str, Any]:
     """What an object remembers, by the names in its class."""
-    return {name: freezer.tree(getattr(value, name)) for name in type(value).carried}
+    return {name: encoder.tree(getattr(value, name)) for name in type(value).carried}
 
 
-def _put_back(thawer: Thawer, held: dict[str, Any], value: Any) -> None:
+def _put_back(decoder: Decoder, held: dict[str, Any], value: Any) -> None:
     for name in type(value).carried:
-        object.__setattr__(value, name, thawer.value(held[name]))
+        object.__setattr__(value, name, decoder.value(held[name]))
 
 
 def saved_result(run: SavedRun, result: Result) -> SavedRun:

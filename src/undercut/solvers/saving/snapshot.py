@@ -90,7 +90,7 @@ def _identity(value: Any) -> Any:
 
 
 @dataclass
-class Freezer:
+class Encoder:
     """Writes objects of one problem; ``arrays`` fills up with copies."""
 
     problem: Problem
@@ -167,8 +167,8 @@ class Freezer:
 
 
 @dataclass
-class Thawer:
-    """Reads what a ``Freezer`` of an equal problem wrote."""
+class Decoder:
+    """Reads what a ``Encoder`` of an equal problem wrote."""
 
     problem: Problem
     arrays: dict[str, Array]

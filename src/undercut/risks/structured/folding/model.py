@@ -12,7 +12,7 @@ from undercut.contracts import Rescaling
 from undercut.errors import CapabilityError, require
 from undercut.risks.structured.folding.features import SIZE, matrix, names, views
 from undercut.risks.structured.folding.grammar import check_structure, letters, padded
-from undercut.risks.structured.folding.sums import Room, Scores, best_structure, expected_counts, fill, scores_of
+from undercut.risks.structured.folding.sums import Scores, Workspace, best_structure, expected_counts, fill, scores_of
 from undercut.threads import PerThread
 from undercut.types import Array, FloatArray
 
@@ -50,7 +50,7 @@ class FoldingModel:
     def __init__(self, delta: Delta = "missed") -> None:
         require(delta in ("missed", "pairs", "hamming"), "`delta` must be 'missed', 'pairs' or 'hamming'", delta)
         self.delta = delta
-        self._rooms = PerThread(Room)
+        self._workspaces = PerThread(Workspace)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -94,9 +94,9 @@ class FoldingModel:
 
     def log_partition(self, scores: Scores, x: str) -> tuple[float, FloatArray]:
         """``log Z``, and the expected joint feature."""
-        s, bonus, room = letters(x), no_bonus(len(x)), self._rooms.get().reserve(len(x))
-        filled = fill(scores, s, bonus, room)
-        return filled.log_z, matrix().T @ expected_counts(filled, s, bonus, room)
+        s, bonus, work = letters(x), no_bonus(len(x)), self._workspaces.get().reserve(len(x))
+        filled = fill(scores, s, bonus, work)
+        return filled.log_z, matrix().T @ expected_counts(filled, s, bonus, work)
 
     def marginals(self, scores: Scores, x: str) -> FloatArray:
         """The probability of every pair, a symmetric matrix."""
@@ -117,13 +117,13 @@ class FoldingModel:
         return partner[1:-1] - 1
 
     def _pair_shares(self, scores: Scores, x: str) -> FloatArray:
-        s, bonus, room = letters(x), no_bonus(len(x)), self._rooms.get().reserve(len(x))
-        expected_counts(fill(scores, s, bonus, room), s, bonus, room)
-        shares: FloatArray = room.shares.pair
+        s, bonus, work = letters(x), no_bonus(len(x)), self._workspaces.get().reserve(len(x))
+        expected_counts(fill(scores, s, bonus, work), s, bonus, work)
+        shares: FloatArray = work.shares.pair
         return shares
 
     def _best(self, scores: Scores, x: str, bonus: Bonus) -> Array:
-        return best_structure(scores, letters(x), bonus, self._rooms.get().reserve(len(x)))[1:-1] - 1
+        return best_structure(scores, letters(x), bonus, self._workspaces.get().reserve(len(x)))[1:-1] - 1
 
     def _bonus(self, y: Array) -> Bonus:
         """Delta, up to a constant, as a sum over pairs."""

@@ -40,14 +40,14 @@ def _numbers(flat: FloatArray) -> Tables | None:
     return views(np.exp(flat)) if is_moderate else None
 
 
-class Room:
+class Workspace:
     """The memory of one thread; it grows with the longest sequence, ``11 n^2`` numbers."""
 
     def __init__(self) -> None:
         self.capacity = 0
 
-    def reserve(self, n: int) -> Room:
-        """Make room for n positions."""
+    def reserve(self, n: int) -> Workspace:
+        """Memory for n positions."""
         if n > self.capacity:
             self.capacity = n + n // 8
             rows = self.capacity + 3
@@ -66,7 +66,7 @@ class Filled(NamedTuple):
     log_z: float
 
 
-def fill(scores: Scores, s: Array, bonus: Bonus, room: Room) -> Filled:
+def fill(scores: Scores, s: Array, bonus: Bonus, work: Workspace) -> Filled:
     """Sum over all structures: in numbers if they are in range, else scaled per position, else in logarithms.
 
     ``bonus`` holds logarithms.
@@ -74,35 +74,35 @@ def fill(scores: Scores, s: Array, bonus: Bonus, room: Room) -> Filled:
     n = s.size - 2
     none = np.ones(n + 1)
     if scores.numbers is not None:
-        if inside(SUM, s, scores.numbers, _exponential(bonus), none, room.chart):
-            return Filled(SUM, scores.numbers, none, math.log(room.chart.prefix[n]))
-        rate = best_score(scores, s, bonus, room) / n
+        if inside(SUM, s, scores.numbers, _exponential(bonus), none, work.chart):
+            return Filled(SUM, scores.numbers, none, math.log(work.chart.prefix[n]))
+        rate = best_score(scores, s, bonus, work) / n
         scaled, tail = _numbers(scores.flat - rate * positions()), np.exp(-rate * np.arange(n + 1))
-        if scaled is not None and inside(SUM, s, scaled, _exponential(bonus), tail, room.chart):
-            return Filled(SUM, scaled, tail, math.log(room.chart.prefix[n]) + rate * n)
-    inside(LOG, s, scores.logs, bonus, np.zeros(n + 1), room.chart)
-    return Filled(LOG, scores.logs, np.zeros(n + 1), float(room.chart.prefix[n]))
+        if scaled is not None and inside(SUM, s, scaled, _exponential(bonus), tail, work.chart):
+            return Filled(SUM, scaled, tail, math.log(work.chart.prefix[n]) + rate * n)
+    inside(LOG, s, scores.logs, bonus, np.zeros(n + 1), work.chart)
+    return Filled(LOG, scores.logs, np.zeros(n + 1), float(work.chart.prefix[n]))
 
 
-def expected_counts(filled: Filled, s: Array, bonus: Bonus, room: Room) -> FloatArray:
-    """The expected counts of all entries of the tables; ``room.shares.pair`` holds the probabilities of pairs."""
+def expected_counts(filled: Filled, s: Array, bonus: Bonus, work: Workspace) -> FloatArray:
+    """The expected counts of all entries of the tables; ``work.shares.pair`` holds the probabilities of pairs."""
     counts = np.zeros(SIZE)
     given = _exponential(bonus) if filled.ring is SUM else bonus
-    outside(filled.ring, s, filled.tables, given, filled.tail, room.chart, room.shares, views(counts))
+    outside(filled.ring, s, filled.tables, given, filled.tail, work.chart, work.shares, views(counts))
     return counts
 
 
-def best_score(scores: Scores, s: Array, bonus: Bonus, room: Room) -> float:
+def best_score(scores: Scores, s: Array, bonus: Bonus, work: Workspace) -> float:
     """The highest score of a structure."""
-    inside(MAX, s, scores.logs, bonus, np.zeros(s.size - 1), room.chart)
-    return float(room.chart.prefix[s.size - 2])
+    inside(MAX, s, scores.logs, bonus, np.zeros(s.size - 1), work.chart)
+    return float(work.chart.prefix[s.size - 2])
 
 
-def best_structure(scores: Scores, s: Array, bonus: Bonus, room: Room) -> Array:
+def best_structure(scores: Scores, s: Array, bonus: Bonus, work: Workspace) -> Array:
     """The partners, 0 for none, in the structure of the highest score."""
     tail, partner = np.zeros(s.size - 1), np.empty(s.size, np.int64)
-    inside(MAX, s, scores.logs, bonus, tail, room.chart)
-    trace(s, scores.logs, tail, room.chart, partner)
+    inside(MAX, s, scores.logs, bonus, tail, work.chart)
+    trace(s, scores.logs, tail, work.chart, partner)
     return partner
 
 

@@ -49,7 +49,7 @@ class PointwiseSearch(Search):
 class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
 
-    pace = Pace(first=15, sweeps=7, longest_wait=160, fewest=20)
+    pace = Pace(first=60, sweeps=7, longest_wait=160, fewest=20)
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
@@ -176,7 +176,8 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     def _point(self, a: FloatArray, v: FloatArray, b: float) -> Point:
         """The dual has its constraint in the augmented Lagrangian."""
-        value = float(self.dual.gains(a).sum()) - 0.5 * float(v @ v)
+        soft = self.dual.soft(v)
+        value = float(self.dual.gains(a).sum()) - 0.5 * float(soft @ soft)
         if self.rho > 0.0:
             excess = float(a.sum())
             value -= (b - 0.5 * self.rho * excess) * excess

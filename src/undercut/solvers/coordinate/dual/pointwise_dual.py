@@ -105,9 +105,12 @@ class PointwiseDual:
         return v if center is None else v + center * self.metric
 
     def primal(self, v: FloatArray) -> FloatArray:
-        soft = v - np.clip(v, -self.threshold, self.threshold) if self.threshold > 0.0 else v
-        w: FloatArray = soft / self.metric
+        w: FloatArray = self.soft(v) / self.metric
         return w
+
+    def soft(self, v: FloatArray) -> FloatArray:
+        """v, shortened by the threshold of the L1 part; v itself where there is none."""
+        return v - np.clip(v, -self.threshold, self.threshold) if self.threshold > 0.0 else v
 
     def gains(self, a: FloatArray) -> FloatArray:
         """``-l*(-u_i) weight_i / m``."""
