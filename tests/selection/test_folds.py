@@ -117,3 +117,14 @@ def test_equal_samples_have_a_path_although_rounding_gives_them_a_slope():
     equal, queries = np.full((60, 2), 0.3), np.repeat(np.arange(6), 10)
     assert LinearRegressorCV(cv=2).fit(equal, X[:, 0]).lams_[0] == 1.0
     assert RankerCV(cv=2).fit(equal, np.arange(60) % 3, qid=queries).lams_[0] == 1.0
+
+
+@pytest.mark.parametrize("size", [1e-90, 1e90])
+def test_features_of_any_size_have_a_grid(size):
+    plain, scaled = (LinearClassifierCV(cv=2, loss="squared_hinge").fit(factor * X, Y) for factor in (1.0, size))
+    assert scaled.lams_ / size**2 == pytest.approx(plain.lams_, rel=2e-3)
+
+
+def test_features_too_large_for_a_square_are_refused():
+    with pytest.raises(DataError, match="scale the features"):
+        LinearClassifierCV(cv=2).fit(1e200 * X, Y)
