@@ -67,8 +67,9 @@ def test_errors_of_a_fold_name_it():
         RankerCV([0.1], cv=[(np.arange(10), np.arange(10, 20)), (np.arange(20, 30), np.arange(10))]).fit(
             X[:30], relevances, qid=queries
         )
-    with pytest.raises(DataError, match=r"fold 1 of 3: precision@30 needs at least 30 samples"):
-        MultivariateClassifierCV([0.1], cv=3, measure="precision@30").fit(X, Y)
+    negatives = np.flatnonzero(np.unique(Y)[1] != Y)[:5]
+    with pytest.raises(DataError, match=r"fold 1 of 1: f1 needs at least one positive sample; got none among 5"):
+        MultivariateClassifierCV([0.1], cv=[(np.setdiff1d(np.arange(Y.size), negatives), negatives)]).fit(X, Y)
 
 
 def test_a_choice_that_tells_no_samples_apart_is_told():
