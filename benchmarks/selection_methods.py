@@ -185,10 +185,12 @@ def ours(report: Report, name: str, n_rows: int | None, max_seconds: float, loss
         began = time.process_time()
         model.fit(*data.train)
         seconds = time.process_time() - began
-    off = f"{model.cv_results_['max_gap'].max():.1e} at most, certified"
+    whole = model.cv_results_["n_decided"] == 0  # lambdas of which no fit ended early
+    off = f"{model.cv_results_['max_gap'][whole].max(initial=0.0):.1e} at most, certified"
     failed = str(sum(issubclass(each.category, ConvergenceWarning) for each in warned))
     score = model.score(*data.test)
-    return Choice(seconds, model.lam_, model.best_score_, score, failed, off, f"{model.n_decided_} of {N_FITS}")
+    decided = f"{model.n_decided_} of {N_FITS}, {model.n_skipped_} not begun"
+    return Choice(seconds, model.lam_, model.best_score_, score, failed, off, decided)
 
 
 def _watched(watch: Watch, search: Any) -> tuple[Any, float]:

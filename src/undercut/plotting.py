@@ -27,6 +27,18 @@ BEYOND = 3.0  # times the largest coefficient at the choice: where the axis ends
 BETWEEN = 20  # lambdas between two of the path at which the bracket is drawn
 
 
+def check_picture(path: str | Path) -> None:
+    """Refuse a file name whose ending no format of pictures has.
+
+    >>> check_picture("path.png")
+    """
+    from matplotlib.backend_bases import FigureCanvasBase  # slow to import
+
+    known, ending = FigureCanvasBase.get_supported_filetypes(), Path(path).suffix
+    if ending and ending[1:].lower() not in known:
+        raise DataError(f"a picture must be one of {', '.join(known)}; got {str(path)!r}")
+
+
 def plot_convergence(runs: Mapping[str, Sequence[Progress]], path: str | Path | None = None) -> Figure:
     """Objective and bound against steps, and the relative gap against seconds, one colour per run.
 

@@ -64,6 +64,29 @@ def test_a_kernel_machine_has_a_grid_of_C_and_gamma(undercut, file, tmp_path):
     assert report["C"] == load_model(tmp_path / "machine.uc").C
 
 
+def test_weights_reach_the_grid_of_a_kernel_machine(undercut, file, tmp_path):
+    weights = tmp_path / "weights.txt"
+    np.savetxt(weights, np.arange(120) % 2)  # as if every other sample were not there
+    options = ("--kernel", "rbf", "--cv", 2, "--Cs", "1", "--weights", weights, "--json", "-o", tmp_path / "machine.uc")
+    code, _, _ = undercut("path", file, *options)
+    assert code == 0
+    assert load_model(tmp_path / "machine.uc").n_support_.sum() <= 60
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--plot", "path.xyz"], "a picture must be one of"),
+        (["--plot", "none/path.png"], "cannot write to none/path.png"),
+        (["--cv", "2", "--output", "none/model.uc"], "cannot write to none/model.uc"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_before_anything_is_read(undercut, tmp_path, options, words):
+    code, _, err = undercut("path", tmp_path / "missing.svm", *options)
+    assert code == 1
+    assert words in err
+
+
 def test_queries_and_sequences_have_paths_too(undercut, tmp_path):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((60, 3)), np.repeat(np.arange(12), 5)
@@ -85,6 +108,10 @@ def test_queries_and_sequences_have_paths_too(undercut, tmp_path):
         (["--kernel", "rbf"], "needs --cv"),
         (["--gammas", "1"], "needs --kernel"),
         (["--scoring", "accuracy"], "needs --cv"),
+        (["--kernel", "rbf", "--cv", "2", "--scoring", "roc_auc"], "--kernel and --scoring exclude each other"),
+        (["--kernel", "rbf", "--cv", "2", "--lambdas", "1,0.1"], "--kernel and --lambdas exclude each other"),
+        (["--kernel", "rbf", "--cv", "2", "--rule", "best"], "--kernel and --rule exclude each other"),
+        (["--kernel", "rbf", "--cv", "2", "--extend"], "--kernel and --extend exclude each other"),
         (["--cv", "2", "--lambdas", "1e-7,1e-8", "--rule", "worst"], "--rule must be"),
     ],
 )

@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from undercut import (
     KernelClassifier,
     LinearClassifier,
+    LinearClassifierCV,
     LinearRegressor,
     LinearRisk,
     NoveltyDetector,
@@ -100,6 +101,16 @@ def test_the_problem_after_an_interrupted_start_gets_one_step(interrupt, iris):
         model.fit(X, y == 1)
     assert model.interrupted_
     assert len(steps) <= 4
+
+
+@pytest.mark.parametrize("lams", [None, [0.1, 0.01]], ids=["in the search for a grid", "in a fold"])
+def test_ctrl_c_ends_a_choice_of_lambda(iris, interrupt, lams):
+    steps = interrupt(2)
+    model = LinearClassifierCV(lams)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*iris)
+    assert len(steps) < 20
+    assert not hasattr(model, "lam_")
 
 
 @pytest.mark.parametrize(

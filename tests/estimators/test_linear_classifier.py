@@ -226,5 +226,5 @@ def test_no_bound_is_false_however_badly_the_features_are_scaled(scale, lam):
     attainable = LinearClassifier(lam=1e-12, gap_rel=1e-6).fit(X, y).objective_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LinearClassifier(lam=lam, max_steps=300).fit(X * scale, y)
+        model = LinearClassifier(lam=lam, max_steps=150).fit(X * scale, y)
     assert model.lower_bound_ <= attainable * (1.0 + 1e-9)

@@ -167,7 +167,7 @@ def test_no_bound_is_false_however_badly_the_features_are_scaled(multi_class, sc
     X, y = three_classes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = make(multi_class, lam=lam, max_steps=200).fit(X * scale, y)
+        model = make(multi_class, lam=lam, max_steps=100).fit(X * scale, y)
     assert model.lower_bound_ <= attainable(multi_class) * (1.0 + 1e-9)
 
 

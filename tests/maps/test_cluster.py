@@ -420,7 +420,7 @@ def products(part, w):
 
 
 def test_sums_come_back_by_a_tree(files, data):
-    """More hands than the client takes answers: partial sums are added on the way."""
+    """More groups of parts than the client takes answers: partial sums are added on the way."""
     with threads(6) as client:
         parts = Cluster(client).load(read, files)
         total, a = parts.total(products, np.ones(12), add=added)

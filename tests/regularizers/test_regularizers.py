@@ -15,6 +15,7 @@ from undercut import L1, L2, ElasticNet
 from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
+from undercut.regularizers.separable import Terms, Termwise
 from undercut.testing import check_regularizer
 
 cases = pytest.mark.parametrize("case", CASES)
@@ -282,3 +283,24 @@ def test_differences_stand_in_for_a_curvature_that_nobody_wrote(rng):
 def test_a_regularizer_without_a_proximal_form_has_none():
     assert not isinstance(Cubic(1.0), ProximalRegularizer)
     assert not hasattr(Cubic(1.0), "near")
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(l1=0.5),
+        Terms(l2=0.7, center=0.2),
+        Terms(l1=0.3, l2=0.7),
+        Terms(l1=0.3, lower=-0.5),
+        Terms(l1=0.3, l2=0.7, lower=-0.5, upper=1.0),
+    ],
+)
+def test_one_number_for_all_parameters_is_that_number_for_each(terms, rng):
+    spread = Terms(*(np.full(4, term) for term in terms))._replace(l2=np.full(4, terms.l2) if terms.l2 else 0.0)
+    one, each = Termwise(terms), Termwise(spread)
+    for z in (np.zeros(4), 0.2 * rng.standard_normal(4), 3.0 * rng.standard_normal(4)):
+        assert one.value(z) == pytest.approx(each.value(z))
+        assert one.conjugate(z) == pytest.approx(each.conjugate(z))
+        assert one.shrinkage(z, 1e-9) == pytest.approx(each.shrinkage(z, 1e-9))
+        np.testing.assert_allclose(one.conjugate_argmax(z), each.conjugate_argmax(z))
+    assert (one.strong_convexity, one.has_finite_dual) == (each.strong_convexity, each.has_finite_dual)

@@ -149,6 +149,7 @@ def test_a_lambda_leads_only_where_several_folds_agree():
     assert lead.by == 0
     assert lead.mean == pytest.approx(0.1, abs=0.02)
     assert raced(0.89, 0.89).leader(1) is None
+    assert raced(0.8, 0.2).leader(1).by == 0  # very different, and beyond chance in each
 
 
 def overfitted(n=450, d=200):
@@ -179,6 +180,18 @@ def test_a_lambda_that_folds_agree_about_is_skipped_without_another_choice(fit_i
     assert np.isfinite(table["max_gap"]).all()
 
 
+@pytest.mark.filterwarnings("ignore::undercut.estimators.cross_validated.SelectionWarning")
+def test_joint_classes_with_intercepts_are_decided_by_evidence():
+    X, y = overfitted()
+    y[::20] = 2
+    settings = {"cv": 3, "loss": "logistic", "multi_class": "multinomial"}
+    own = LinearClassifierCV([1.0, 1e-1, 1e-3, 1e-5], **settings).fit(X, y)
+    fitted = LinearClassifierCV(own.lams_, **settings, rule="one_standard_error").fit(X, y)
+    assert own.n_decided_ > 0
+    assert fitted.n_decided_ == 0
+    assert own.lam_ == own.lams_[fitted.cv_results_["mean_test_score"].argmax()]
+
+
 @pytest.mark.parametrize("solver", ["dual_coordinate", "line_search_bundle"])
 def test_what_one_lambda_proves_about_a_weaker_one_holds(solver):
     right = np.where(Y == "yes", 1.0, -1.0)
@@ -186,7 +199,7 @@ def test_what_one_lambda_proves_about_a_weaker_one_holds(solver):
     runs = WarmRuns(risk, solver)
     assert runs.start(L2(0.1)) is None
     last = runs(L2(0.1))
-    assert runs.start(L2(0.2)) is None  # nothing is known about stronger ones
+    assert runs.start(L2(0.2)).progress.lower_bound == -np.inf  # nothing is proved about stronger ones
     for lam in (0.1, 0.03, 1e-3):
         solution, progress = runs.start(L2(lam))
         best = minimize(risk, L2(lam), stop=Stop(gap_rel=1e-9))

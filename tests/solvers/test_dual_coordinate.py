@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 from tests.catalogue import LOSSES, MARGIN, Problem
 
 from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Ramp, Squared, Status, Stop, minimize
-from undercut._jit.dual_coordinate import ROW_COST
+from undercut._jit.dual_coordinate import RIDGE, ROW_COST, shuffle
 from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
@@ -467,3 +467,60 @@ def test_margins_that_are_just_missed_are_lifted():
     point = descent.settled()
     missed, lifted = (np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted()))
     assert lifted < 0.7 * missed
+
+
+@pytest.mark.parametrize("loss", [name for name in KNOWN if name != "logistic"])
+def test_what_samples_could_gain_by_themselves_adds_up_to_the_gap(loss):
+    """At a fixed point each sample's own duality gap is its derivative times its room, or less."""
+    problem = Problem(loss)
+    risk, reg = problem.risk(sparse=True), problem.reg
+    descent = pointwise_descent(risk, reg, risk.phi.evaluate(np.zeros(risk.n_samples)).slopes)
+    descent.run(2 * descent.dual.pass_work)
+    total = 0.0
+    for i in range(risk.n_samples):
+        alone = descent.copy()
+        alone.order, alone.active, alone.position, alone.gain = np.array([i]), 1, 0, 0.0
+        alone._sweep(10**9)
+        total += descent.dual.strength * alone.gain
+    w = descent.dual.primal(descent.v)
+    gap = reg.value(w) + risk.value(w) - descent.bound(0.0)
+    assert gap * (1.0 - 1e-9) - 1e-12 <= total
+    if not descent.dual.terms[:, RIDGE].any() and descent.dual.zone == 0.0:  # linear in between
+        assert total == pytest.approx(gap, rel=1e-6, abs=1e-12)
+
+
+def test_far_from_the_optimum_there_are_fewer_certificates_than_sweeps():
+    X, y = wide()
+    result = minimize(LinearRisk(X, y, Hinge()), L2(1e-4), DualCoordinate(), stop=Stop(gap_rel=0.02))
+    assert result.trace[-1].n_passes > 2 * (result.trace[-1].n_evaluations - 1)
+
+
+def test_a_run_that_a_limit_ends_says_what_its_last_sweeps_prove(monkeypatch):
+    monkeypatch.setattr(dual_coordinate, "SLICE", 1)
+    X, y = wide()
+    risk = LinearRisk(X, y, Hinge())
+    result = minimize(risk, L2(1e-4), DualCoordinate(), stop=Stop(max_steps=2))
+    *_, before, last = result.trace
+    assert before.n_evaluations == 1 < last.n_evaluations
+    assert last.lower_bound > before.lower_bound
+    assert last.objective < before.objective
+
+
+@pytest.mark.parametrize("length", [3.0, 1e3, 1e9])
+def test_a_start_that_is_too_long_is_cut_to_the_best_length(length):
+    X, y = wide()
+    dual = pointwise_dual(LinearRisk(X, y, Squared()), L2(1e-4))
+    a, z = halved(dual, y / dual.strength)
+    best = halved(dual, length * a)
+    assert dual.value(*best) >= (1.0 - 1e-6) * dual.value(a, z)
+    for share in (0.9, 1.1):
+        assert dual.value(share * a, share * z) <= dual.value(a, z)
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (13, 5), (1000, 3), (1000, 1000)])
+def test_the_active_samples_are_permuted_among_themselves(n, count):
+    before = np.random.default_rng(0).permutation(n)
+    after = before.copy()
+    shuffle(after, count, 4, 1)
+    assert sorted(after[:count]) == sorted(before[:count])
+    assert after[count:].tolist() == before[count:].tolist()

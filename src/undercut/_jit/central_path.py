@@ -47,6 +47,7 @@ SMALLEST_UNIT = 1e-8  # share of a norm, of entries that count as zero
 WALL = 1e29  # caps beyond this are bounds
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INNER = OPTIONS | INNER_ONLY
+INLINED = OPTIONS | {"inline": "always"}  # for one caller, which else would compile all that they call once more
 
 
 @njit(**OPTIONS)
@@ -59,7 +60,7 @@ def follow(
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
     base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
-    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty((3, *shape))
+    inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)
     forward(X, has_intercept, signs, x, scores)
     shares, scale = 0.0, TINY
     for k in range(shape[0]):
@@ -104,7 +105,7 @@ def follow(
     return best_x, best
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _direction(
     X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping, scores,
     slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
@@ -141,7 +142,7 @@ def _direction(
         damping = max(10.0 * damping, FIRST_DAMPING)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _copy(x, inside, to_x, to):
     for j in range(x.size):
         to_x[j] = x[j]
@@ -199,7 +200,7 @@ def _gradient(
     return smooth, whole, gap
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _at_kinks(n, left, kinks, inside, scores, slopes, g):
     """(value, gap) of the kinked functions at the scores; fill g, the slopes of all functions."""
     whole, gap = 0.0, 0.0
@@ -257,14 +258,14 @@ def _by_dual(power, strength, x, residual, base, tilt):
     return value, gap
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _corrected(
     X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
     scores, kinks, inside, D, total, shares, is_smooth, change,
 ):  # fmt: skip
     """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
-    first, to_dx, to_change = ds.copy(), np.empty(dx.size), np.empty(change.shape)
-    aim, to_aim = np.empty((2, *D.shape)), np.empty((2, *D.shape))
+    first, to_dx = ds.copy(), np.empty(dx.size)
+    aim, to_aim, to_change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)  # longer than needed
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
     kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
@@ -300,7 +301,7 @@ def _corrected(
     return reach
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _inner(a, b):
     total = 0.0
     for i in range(a.size):

@@ -16,6 +16,7 @@ import numpy as np
 from undercut._jit.compile import INNER_ONLY, njit
 
 OPTIONS = INNER_ONLY | {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+INLINED = OPTIONS | {"inline": "always"}  # for one caller
 RIDGE = 1e-15  # of a matrix with unit diagonal: the first that is tried
 ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
 ACCURATE = 1e-12  # relative size of what conjugate gradients leave
@@ -98,7 +99,7 @@ def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
     return M
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _add_rest(X, bend, stiff, tilt, is_dual, M):
     """Add the diagonal, and what ``tilt tilt'`` adds to the matrix."""
     n, d = X.shape
@@ -189,7 +190,7 @@ def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
             out[j] += stiff[j] * v[j] + tilt[j] * along
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x):
     """The solution for a right-hand side b into x; where the factor is rough, by conjugate gradients."""
     size = b.size
@@ -233,7 +234,8 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
     """Fill dx and ds."""
     n, d = X.shape
     size, is_free = L.shape[1], has_intercept and not is_dual
-    b, x, ones, column = np.empty(size), np.empty(size), np.empty(size), np.zeros(size)
+    sides, found = np.ones((2, size)), np.zeros((2, size))
+    b, x, ones, column = sides[0], found[0], sides[1], found[1]
     rest = np.empty(d + 1 if has_intercept else d)
     if is_dual:
         for j in range(d):
@@ -249,14 +251,15 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
         backward(X, is_free, signs, pull, rest)
         for j in range(size):
             b[j] = -rest[j] - residual[j]
-    _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x)
 
     # The column of a free intercept between samples, or of the sum of the parameters, which stays as it is.
+    is_bordered = is_simplex or (is_dual and has_intercept)
+    if not is_dual and has_intercept:
+        ones[d] = 0.0
+    for side in range(2 if is_bordered else 1):
+        _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, sides[side], found[side])
     shift = 0.0
-    if is_simplex or (is_dual and has_intercept):
-        for i in range(size):
-            ones[i] = 1.0 if is_dual or i < d else 0.0
-        _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, ones, column)
+    if is_bordered:
         total, across = residual[d] if is_dual else 0.0, 0.0
         for i in range(size):
             total += ones[i] * x[i]

@@ -60,6 +60,18 @@ def output_file(path: Path) -> Iterator[Path]:
         sys.stdout.buffer.flush()
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Check that files can be written, before the work that they are for."""
+    from undercut.io.checkpoint import check_writable  # here: commands without files do not wait for its import
+
+    for path in paths:
+        if path is None or path == STANDARD:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
+        check_writable(path, "results")
+
+
 def write_model(model: Any, path: Path) -> None:
     """Save a model; ``-`` is standard output."""
     from undercut.io import save_model  # here: commands without models do not wait for its import

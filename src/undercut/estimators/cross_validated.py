@@ -25,8 +25,9 @@ from undercut.estimators.penalties import regularizer
 from undercut.regularizers import L2
 from undercut.selection.cross_validation import Fold, Scores, Search, Watch, cross_validate
 from undercut.selection.grid import PER_DECADE, MakeRegularizer, first_lambda, given_grid
-from undercut.selection.path import Path, path_points, regularization_path
+from undercut.selection.path import Path, regularization_path
 from undercut.solvers import Stop
+from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
 OWN = {  # the parameters that stand in place of lambda, and their defaults
@@ -148,7 +149,7 @@ class CrossValidated(CertifiedEstimator):
                 "crammer_singer or multinomial, which have one for all classes"
             )
         make = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=search.stop)
-        return Path.sum([make(risk, lams, epsilon=epsilon) for risk in risks])
+        return Path.sum([_uninterrupted(make(risk, lams, epsilon=epsilon)) for risk in risks])
 
     def _select(self, given: Given, groups: Any = None) -> Self:
         """Choose lambda and fit the plain estimator with it."""
@@ -160,10 +161,14 @@ class CrossValidated(CertifiedEstimator):
     def _scores_of_grid(self, given: Given, groups: Any) -> Scores:
         """The scores of all lambdas, beyond the end of the grid too where that is wanted."""
         grid = None if self.lams is None else given_grid(self.lams)
-        search = self._search()
-        lams = self._found_grid(given, search) if grid is None else grid
+        score = self._scoring_along(given, groups)
+        lams = self._found_grid(given, self._search()) if grid is None else grid
+        return self._beyond_ends(score, score(lams), given)
+
+    def _scoring_along(self, given: Given, groups: Any) -> Callable[..., Scores]:
+        """What scores lambdas: a function of them, and of the solutions of every fold to begin from, ``starts``."""
         folds = [self._maker(given, *split) for split in self._splits(given, groups)]
-        return self._beyond_ends(folds, cross_validate(folds, lams, search), search, given)
+        return partial(cross_validate, folds, search=self._search())
 
     def _refit(self, given: Given, plain: Any) -> Self:
         """Fit the plain estimator with the chosen lambda, and take over what it has."""
@@ -220,14 +225,12 @@ class CrossValidated(CertifiedEstimator):
     def _found_grid(self, given: Given, search: Search) -> FloatArray:
         """The lambdas that the paths of all samples find, one grid for all problems."""
         stop = replace(search.stop, gap_rel=max(GRID_GAP, self.gap_rel))
-        ends = [
-            [point.lam for point in path_points(risk, None, search.penalty, search.solver, stop)]
-            for risk in self._all(self._plain(1.0), given)
-        ]
-        high, low = max(lams[0] for lams in ends), min(lams[-1] for lams in ends)
+        find = partial(regularization_path, penalty=search.penalty, solver=search.solver, stop=stop)
+        paths = [_uninterrupted(find(risk)) for risk in self._all(self._plain(1.0), given)]
+        high, low = max(path.lams[0] for path in paths), min(path.lams[-1] for path in paths)
         return np.geomspace(high, low, 1 + round(PER_DECADE * np.log10(high / low)))
 
-    def _beyond_ends(self, folds: list[Any], scores: Scores, search: Search, given: Given) -> Scores:
+    def _beyond_ends(self, score: Callable[..., Scores], scores: Scores, given: Given) -> Scores:
         """Go on beyond the end of the grid where the best lambda is, if that is wanted."""
         most = scores.lams.size + MOST_EXTRA
         while self.extend and self._is_end(scores, given) and scores.lams.size < most:
@@ -235,7 +238,7 @@ class CrossValidated(CertifiedEstimator):
             weak = at > 0
             ratio = scores.lams[-1] / scores.lams[-2] if weak else scores.lams[0] / scores.lams[1]
             more = scores.lams[at] * ratio ** np.arange(1.0, EXTRA + 1.0)
-            scores = scores.joined(cross_validate(folds, more if weak else more[::-1], search, scores.ends))
+            scores = scores.joined(score(more if weak else more[::-1], starts=scores.ends))
         return scores
 
     def _is_end(self, scores: Scores, given: Given) -> bool:
@@ -277,6 +280,13 @@ class CrossValidated(CertifiedEstimator):
         if self.scoring is None:
             return None
         return check_scoring(self._plain(1.0), scoring=self.scoring)
+
+
+def _uninterrupted(path: Path) -> Path:
+    """The path, unless Ctrl-C ended it: that ends the fit too."""
+    if path.statuses[-1] is Status.STOPPED:
+        raise KeyboardInterrupt
+    return path
 
 
 def _warn_unfinished(scores: Scores) -> None:

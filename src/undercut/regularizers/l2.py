@@ -49,7 +49,8 @@ class L2(QuadraticRegularizer):
 
     @override
     def value(self, w: FloatArray) -> float:
-        return 0.5 * float(self.gradient(w) @ self._shifted(w))
+        shifted = self._shifted(w) if self.weights is None else self._shifted(w) * self.weights
+        return 0.5 * self.lam * float(shifted @ shifted)
 
     @override
     def gradient(self, w: FloatArray) -> FloatArray:

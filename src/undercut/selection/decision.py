@@ -72,7 +72,8 @@ class Race:
         fold_means = sums[..., 1] / np.maximum(sums[..., 0], 1.0)
         squares = np.where(met, (fold_means - mean) ** 2, 0.0).sum(axis=0)
         spread = np.sqrt(squares / np.maximum(n_folds * (n_folds - 1), 1))
-        is_ahead = _ahead(total) & (n_folds >= 2) & (mean > AGREED * spread)
+        agree = (mean > AGREED * spread) | (_ahead(sums) | ~met).all(axis=0)
+        is_ahead = _ahead(total) & (n_folds >= 2) & agree
         if not is_ahead.any():
             return None
         by = int(np.argmax(np.where(is_ahead, mean, -np.inf)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -44,27 +44,34 @@ class HeldOut(ABC):
         """The values that the optimum can have; infinite radii where nothing is known about a problem yet."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Scored:
-    """The scores of held-out samples in one linear problem."""
+    """The scores of held-out samples in one linear problem; those of the last w are remembered."""
 
     risk: LinearRisk
     held_out: Design
     norms: FloatArray  # of the held-out samples
     train_norms: FloatArray
+    _last: tuple[FloatArray, FloatArray] | None = field(default=None, init=False)
 
     def scores(self, w: FloatArray) -> FloatArray:
         """Scores, the intercept included."""
-        return self.held_out.matvec(w) + (self.risk.intercept(w) if self.risk.fit_intercept else 0.0)
+        return self._products(w) + (self.risk.intercept(w) if self.risk.fit_intercept else 0.0)
 
     def interval(self, w: FloatArray, radius: float) -> Interval:
         """The scores that the optimum can have."""
         if not math.isfinite(radius):
             ends = np.full(self.norms.size, np.inf)
             return Interval(-ends, ends)
-        scores, reach = self.held_out.matvec(w), radius * self.norms * SLACK
+        scores, reach = self._products(w), radius * self.norms * SLACK
         low, high = self._intercepts(w, radius)
         return Interval(scores - reach + low, scores + reach + high)
+
+    def _products(self, w: FloatArray) -> FloatArray:
+        """Scores without the intercept; a step of one problem leaves the w of the others as they are."""
+        if self._last is None or self._last[0] is not w:
+            self._last = w, self.held_out.matvec(w)
+        return self._last[1]
 
     def _intercepts(self, w: FloatArray, radius: float) -> tuple[float, float]:
         if not self.risk.fit_intercept:
@@ -115,7 +122,10 @@ class OneAgainstRest(HeldOut):
 
 @dataclass(frozen=True)
 class JointClasses(HeldOut):
-    """The accuracy of one problem of several classes without intercepts; ``right`` : the numbers of the classes."""
+    """The accuracy of one problem of several classes; ``right`` : the numbers of the classes.
+
+    Nothing is proved about it where the problem has intercepts: how far they can move is not known.
+    """
 
     risk: MulticlassRisk
     held_out: Matrix
@@ -124,7 +134,7 @@ class JointClasses(HeldOut):
 
     def _leads(self, W: FloatArray) -> FloatArray:
         """The score of the right class less the largest of the others."""
-        scores = self.held_out.matmat(W.reshape(self.risk.n_classes, -1))
+        scores = self.held_out.matmat(W.reshape(self.risk.n_classes, -1)) + self.risk.intercepts(W)
         at = np.arange(self.right.size), self.right
         own = scores[at].copy()
         scores[at] = -np.inf
@@ -136,6 +146,8 @@ class JointClasses(HeldOut):
 
     @override
     def interval(self, solutions: list[FloatArray], radii: list[float]) -> Interval:
+        if self.risk.fit_intercept:
+            return Interval(np.zeros(self.right.size), np.ones(self.right.size))
         lead, reach = self._leads(solutions[0]), math.sqrt(2.0) * radii[0] * self.norms * SLACK
         return _labels(lead - reach, lead + reach)
 

@@ -118,20 +118,20 @@ class WarmRuns:
         return result
 
     def start(self, reg: Regularizer) -> Start | None:
-        """What the last run says about a weaker regularizer; ``None`` where there was none, or nothing is proved.
-
-        The optimum is concave in lambda, and at lambda 0 it is at least the lower bound of the risk.
-        """
-        if self._last is None or reg.strong_convexity <= 0.0:
+        """What the last run says about another regularizer; ``None`` where there was none."""
+        if self._last is None:
             return None
         before, last = self._last
-        share = reg.strong_convexity / before.strong_convexity
-        floor = self.risk.lower_bound
-        if share > 1.0 or not math.isfinite(floor):
-            return None
         objective = last.objective - before.value(last.w) + reg.value(last.w)
-        bound = min(floor + share * (last.lower_bound - floor), objective)
+        bound = min(self._bound(before, last.lower_bound, reg), objective)
         return Start(last.w, Progress(0, objective, bound, solver=last.trace[-1].solver if last.trace else ""))
+
+    def _bound(self, before: Regularizer, lower_bound: float, reg: Regularizer) -> float:
+        """For a weaker ``reg``: the optimum is concave in lambda, and at lambda 0 at least the least risk."""
+        floor = self.risk.lower_bound
+        if not 0.0 < reg.strong_convexity <= before.strong_convexity or not math.isfinite(floor):
+            return -math.inf
+        return floor + reg.strong_convexity / before.strong_convexity * (lower_bound - floor)
 
     def _run(self, reg: Regularizer, stop: Stop | None, decide: Decide) -> Result:
         if self._solver is None:

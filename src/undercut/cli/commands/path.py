@@ -16,11 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
+from undercut.cli.commands.info import feature_names
 from undercut.cli.models import build, chosen_model, required_queries
 from undercut.cli.options.given import Given
 from undercut.cli.options.table import SHARED, named
 from undercut.cli.reports.report import Row, certificate_rows, labels, print_report
-from undercut.cli.standard import input_file, logged, write_model
+from undercut.cli.standard import check_outputs, input_file, logged, write_model
 from undercut.cli.tasks.samples import read_training, read_weights
 from undercut.cli.tasks.sequences import read_sequences, templates
 from undercut.errors import ParameterError
@@ -38,7 +39,7 @@ from undercut.estimators import (
     SequenceLabelerCV,
 )
 from undercut.estimators.kernels.kernel_search import kernel_search
-from undercut.plotting import plot_path
+from undercut.plotting import check_picture, plot_path
 from undercut.selection import Path as LambdaPath
 from undercut.trace import Status
 
@@ -57,6 +58,9 @@ def run(file: Path, given: Given) -> int:
     """Fit the path and choose; the exit code."""
     if "output" in given and "cv" not in given:
         raise named("output").refusal("needs --cv, which chooses the model to write", given["output"])
+    check_outputs(given.get("output"), given["plot"], given["log_file"])
+    if "plot" in given:
+        check_picture(given["plot"])
     logs = logged(quiet="quiet" in given, log_file=given["log_file"])
     with logs, input_file(file) as source, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
@@ -77,15 +81,21 @@ def _path(file: Path, given: Given) -> int:
         with _live(given) as live:
             chooser._watch = live
             chooser.fit(X, y, **rest)
-    lams = chooser.lams_ if "cv" in given else given.get("lambdas")
-    path = chooser.full_path(X, y, lams=lams, epsilon=given["epsilon"], **rest)
     if "output" in given:
         write_model(_with_table(chooser.best_estimator_, chooser), given["output"])
+    lams = chooser.lams_ if "cv" in given else given.get("lambdas")
+    path = chooser.full_path(X, y, lams=lams, epsilon=given["epsilon"], **rest)
     if "plot" in given:
-        results = getattr(chooser, "cv_results_", None)
-        plot_path(path, given["plot"], cv_results=results, lam=getattr(chooser, "lam_", None))
+        results, lam = getattr(chooser, "cv_results_", None), getattr(chooser, "lam_", None)
+        plot_path(path, given["plot"], cv_results=results, lam=lam, names=_names(chooser, path))
     _print(path, chooser, given)
     return 0 if all(status is Status.CONVERGED for status in path.statuses) else 3
+
+
+def _names(chooser: Any, path: LambdaPath) -> list[str] | None:
+    """The features as ``undercut info`` calls them; ``None`` where coefficients are more than features."""
+    n_params = path.coefficients.shape[1]
+    return list(map(feature_names(chooser), range(n_params))) if n_params == chooser.n_features_in_ else None
 
 
 def _plain(given: Given) -> Any:
@@ -167,7 +177,8 @@ def _print(path: LambdaPath, chooser: Any, given: Given) -> None:
     rows = [Row("path", _points(path, chooser), name="path")]
     if "cv" in given:
         fits = chooser.cv_results_["params"]
-        saved = f"{chooser.n_decided_} of {len(fits) * given['cv']} fits, whose gap could not change the choice"
+        n_fits, n_skipped = len(fits) * given["cv"], chooser.n_skipped_
+        saved = f"{chooser.n_decided_} of {n_fits} fits, which could not change the choice; {n_skipped} not begun"
         rows += [
             Row("lambda", chooser.lam_, f"{chooser.lam_:.6g}"),
             Row("score", chooser.best_score_, f"{chooser.best_score_:.6g}"),
@@ -241,9 +252,9 @@ def _kernel(file: Path, given: Given) -> int:
         raise named("kernel").refusal("needs --cv, which chooses C and gamma", given["kernel"], "give it 5 folds")
     machine = _plain(given)
     assert isinstance(machine, KernelClassifier)
-    X, y, _ = _rows(file, machine, given)
+    X, y, rest = _rows(file, machine, given)
     choice = kernel_search(
-        machine, X, y, Cs=given["Cs"] or KERNEL_CS, gammas=given["gammas"] or ("scale",), cv=given["cv"]
+        machine, X, y, Cs=given["Cs"] or KERNEL_CS, gammas=given["gammas"] or ("scale",), cv=given["cv"], **rest
     )
     if "output" in given:
         write_model(_with_table(choice.best, machine), given["output"])

@@ -21,7 +21,7 @@ from undercut.cli.options.table import named
 from undercut.cli.reports.record import record
 from undercut.cli.reports.recorders import recorders
 from undercut.cli.reports.report import Row, fit_rows, print_report
-from undercut.cli.standard import STANDARD, input_file, logged, write_model
+from undercut.cli.standard import STANDARD, check_outputs, input_file, logged, write_model
 from undercut.cli.tasks.partitions import OnCluster, check_there, fit_partitions, partitions_to_fit
 from undercut.cli.tasks.rna import read_rna
 from undercut.cli.tasks.samples import OnDisk, read_training, read_weights
@@ -33,7 +33,6 @@ from undercut.estimators import lam_from_C
 from undercut.estimators.online.online_model import FINE, OnlineModel
 from undercut.interrupts import EXIT_CODE, graceful
 from undercut.io import load_model
-from undercut.io.checkpoint import check_writable
 from undercut.io.several import matching
 from undercut.solvers import MeanOfPartitions
 from undercut.trace import Result, Status
@@ -42,7 +41,7 @@ from undercut.trace import Result, Status
 def run(file: Path, given: Given) -> int:
     """Train what the options describe; the exit code."""
     output = given["output"]
-    _check_writable(output, given["trace"], given["log_file"], given["checkpoint"] or given["resume"])
+    check_outputs(output, given["trace"], given["log_file"], given["checkpoint"] or given["resume"])
     if output == STANDARD and "json" in given:
         raise ParameterError("--json and --output - both write to standard output: give --output a file")
     with logged(quiet="quiet" in given, log_file=given["log_file"]):
@@ -197,16 +196,6 @@ READERS_THERE: dict[str | None, Reader] = {
 
 def _estimator(file: Path, given: Given) -> Any:
     return build(given, verbose=1, callbacks=recorders(file, given))
-
-
-def _check_writable(*paths: Path | None) -> None:
-    """Check that the output files can be written, before the fit."""
-    for path in paths:
-        if path is None or path == STANDARD:
-            continue
-        if path.is_dir() or not path.parent.is_dir():
-            raise FileNotFoundError(f"cannot write to {path}: it is a folder, or its folder does not exist")
-        check_writable(path, "results")
 
 
 def _fit(model: Any, start: Path | None, n_rows: int, width: int | None, fitting: Callable[[], object]) -> Fitted:

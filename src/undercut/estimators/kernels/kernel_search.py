@@ -11,6 +11,8 @@ from sklearn.model_selection import check_cv
 
 from undercut.errors import DataError, require
 from undercut.estimators.cross_validated import check_classes, warn_of_end
+from undercut.estimators.folds import Split, checked_splits
+from undercut.estimators.inputs import checked_weight
 from undercut.estimators.kernels.kernel_classifier import KernelClassifier, gamma_of
 from undercut.estimators.targets import encode_classes
 from undercut.maps.gram import named_kernel
@@ -43,8 +45,11 @@ def kernel_search(
     Cs: Any,
     gammas: Any = ("scale",),
     cv: Any = 5,
+    sample_weight: Any = None,
 ) -> KernelChoice:
     """Choose C and gamma of a machine with a named kernel by the accuracy of held-out samples.
+
+    ``sample_weight`` multiplies C in the fits, not the accuracies.
 
     >>> from sklearn.datasets import make_circles
     >>> X, y = make_circles(100, noise=0.1, factor=0.5, random_state=0)
@@ -58,18 +63,19 @@ def kernel_search(
     if y.size > LARGEST:
         raise DataError(f"a search needs the Gram matrix in memory, of at most {LARGEST} samples; got {y.size}")
     encode_classes(y)
-    splits = list(check_cv(cv, y, classifier=True).split(np.zeros(y.size), y))
-    for number, (train, _) in enumerate(splits):
-        check_classes(y[train], f"fold {number + 1} of {len(splits)}")
+    weight = checked_weight(sample_weight, X)
+    splits = checked_splits(check_cv(cv, y, classifier=True).split(np.zeros(y.size), y), y.size)
+    for train, _, name in splits:
+        check_classes(y[train[weight[train] > 0.0]], name)
     scores = np.empty((len(gammas), grid.size, len(splits)))
     for at, gamma in enumerate(gammas):
         K = _gram(machine, gamma, X)
         for fold, split in enumerate(splits):
-            scores[at, :, fold] = list(_fold_scores(machine, K, y, grid, *split))
+            scores[at, :, fold] = list(_fold_scores(machine, K, y, weight, grid, split))
     best_gamma, best_C = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     settings = machine.get_params(deep=False) | {"gamma": gammas[best_gamma], "C": float(grid[best_C])}
     _warn_ends({"C": grid.tolist(), "gamma": list(gammas)}, settings)
-    return KernelChoice(list(gammas), grid, scores, KernelClassifier(**settings).fit(X, y))
+    return KernelChoice(list(gammas), grid, scores, KernelClassifier(**settings).fit(X, y, weight))
 
 
 def _warn_ends(grids: dict[str, list[Any]], best: dict[str, Any]) -> None:
@@ -90,11 +96,12 @@ def _gram(machine: KernelClassifier, gamma: Any, X: Any) -> FloatArray:
 
 
 def _fold_scores(
-    machine: KernelClassifier, K: FloatArray, y: Array, Cs: FloatArray, train: Array, held_out: Array
+    machine: KernelClassifier, K: FloatArray, y: Array, weight: FloatArray, Cs: FloatArray, split: Split
 ) -> Iterator[float]:
     """The accuracy of one fold for every C, each machine from the last one."""
     settings = machine.get_params(deep=False) | {"kernel": "precomputed", "warm_start": True, "gamma": "auto"}
     fold = KernelClassifier(**settings)
+    train, held_out, _ = split
     own, others = K[np.ix_(train, train)], K[np.ix_(held_out, train)]
     for C in Cs.tolist():
-        yield float(fold.set_params(C=C).fit(own, y[train]).score(others, y[held_out]))
+        yield float(fold.set_params(C=C).fit(own, y[train], weight[train]).score(others, y[held_out]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +17,7 @@ from typing_extensions import override
 
 from undercut.errors import ConstantModelWarning, ParameterError, require
 from undercut.estimators.certified import frames_inside
-from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting, warn_end
+from undercut.estimators.cross_validated import CHOSEN, CrossValidated, Given, risks_of, scored, selecting
 from undercut.estimators.inputs import checked_weight, optional_weight, validated
 from undercut.estimators.linear.linear_classifier import LinearClassifier
 from undercut.estimators.linear.linear_regressor import LinearRegressor
@@ -25,7 +27,6 @@ from undercut.maps.design import trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.risks import MulticlassRisk
 from undercut.selection.cross_validation import ARRAYS, Fold, Scores
-from undercut.selection.grid import given_grid
 from undercut.selection.held_out import Errors, HeldOut, JointClasses, OneAgainstRest, Scored, TwoClasses
 from undercut.selection.leave_one_out import left_out_errors
 from undercut.types import Array, FloatArray
@@ -94,7 +95,8 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
         """Warn where the chosen model tells no samples apart, unless its fit has told that it learned nothing."""
         results = self.result_ if isinstance(self.result_, list) else [self.result_]
         has_learned = sum(result.baseline for result in results) - self.objective_ > self.gap_
-        if has_learned and (predicted == predicted[0]).all():
+        by_labels = self.scoring in (None, "accuracy")  # others may see the order of the scores
+        if has_learned and by_labels and (predicted == predicted[0]).all():
             warnings.warn(
                 f"the chosen model calls all samples {predicted[:1].tolist()[0]!r}, and no lambda of the grid has a "
                 'better score: use class_weight="balanced", a `scoring` such as "balanced_accuracy" or "roc_auc", or '
@@ -117,8 +119,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
         norms, right = _row_norms(given.X), np.searchsorted(model.classes_, given.y[rows])
         first, held_out = risks[0], trusted_design(given.X[rows])
         if isinstance(first, MulticlassRisk):
-            joint = not first.fit_intercept and isinstance(held_out, Matrix)
-            return JointClasses(first, held_out, norms[rows], right) if joint else None
+            return JointClasses(first, held_out, norms[rows], right) if isinstance(held_out, Matrix) else None
         problems = [Scored(risk, held_out, norms[rows], norms) for risk in risks]
         return OneAgainstRest(problems, right) if len(risks) > 1 else TwoClasses(problems[0], 2.0 * right - 1.0)
 
@@ -157,10 +158,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LinearRegressorCV:
         """Choose lambda, and fit all samples with it; ``groups`` are for splitters that keep them together."""
-        given = self._given(X, y, sample_weight)
-        if isinstance(self.cv, LeaveOneOut) or (isinstance(self.cv, str) and self.cv == "loo"):
-            return self._leave_one_out(given)
-        return self._select(given, groups)
+        return self._select(self._given(X, y, sample_weight), groups)
 
     def _given(self, X: Any, y: Any, sample_weight: Any = None) -> Given:
         X, y = validated(self, X, y=y, y_numeric=True, reset=True)
@@ -179,27 +177,29 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
         spread = float(np.var(y))
         return Errors(problem, y, 2, spread, 1.0) if spread > 0.0 else None
 
-    def _leave_one_out(self, given: Given) -> LinearRegressorCV:
-        """The same with every sample left out once."""
+    @override
+    def _scoring_along(self, given: Given, groups: Any) -> Callable[..., Scores]:
+        leaves_one_out = isinstance(self.cv, LeaveOneOut) or (isinstance(self.cv, str) and self.cv == "loo")
+        if not leaves_one_out:
+            return super()._scoring_along(given, groups)
         if not isinstance(self._loss(), Squared) or self.penalty != "l2" or given.rest["sample_weight"] is not None:
             raise ParameterError(
                 'leaving out every sample is for loss="squared", penalty="l2" and samples without weights, where it '
                 f"has a closed form: use cv=10; got loss={self.loss!r}, penalty={self.penalty!r}"
             )
-        known = self.scoring in list(LEFT_OUT_SCORES)
-        require(known, "`scoring` of single samples that are left out must be an error: "
-                '"neg_mean_squared_error" or "neg_mean_absolute_error"', self.scoring)  # fmt: skip
-        lams = self._found_grid(given, self._search()) if self.lams is None else given_grid(self.lams)
+        names = [name for name in LEFT_OUT_SCORES if name is not None]
+        is_known = self.scoring is None or self.scoring in names
+        require(is_known, f"`scoring` of samples that are left out one by one must be one of {names}", self.scoring)
+        return partial(self._left_out_scores, given)
+
+    def _left_out_scores(self, given: Given, lams: FloatArray, starts: Any = None) -> Scores:
+        """The scores of every sample that is left out, in closed form."""
         began = time.perf_counter()
         errors = np.abs(left_out_errors(given.X, given.y, lams, fit_intercept=self.fit_intercept))
         scores = -(errors ** LEFT_OUT_SCORES[self.scoring]).T
         zeros = {name: np.zeros_like(scores) for name in ARRAYS}
         zeros["fit_seconds"] += (time.perf_counter() - began) / scores.size
-        found = Scores(lams, ends=[], **zeros | {"scores": scores})
-        if self._is_end(found, given):
-            warn_end(found.lams, found.best())
-        self._report(found)
-        return self._refit(given, self._plain(self.lam_))
+        return Scores(lams, ends=[], **zeros | {"scores": scores})
 
 
 def _row_norms(X: Any) -> FloatArray:

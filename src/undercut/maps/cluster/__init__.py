@@ -1,4 +1,4 @@
-"""Parts on the workers of dask.distributed: the one home of Dask."""
+"""Parts on the workers of dask.distributed: the only package that imports Dask."""
 
 from undercut.maps.cluster.clients import Cluster, Traffic
 from undercut.maps.cluster.parts import ClusterParts

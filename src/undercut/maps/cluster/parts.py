@@ -48,8 +48,8 @@ class ClusterParts(Parts):
             source.start(cluster.client, name, workers[k % len(workers)])
             for k, (source, name) in enumerate(zip(sources, self.names, strict=True))
         ]
-        self._homes: dict[int, str] = {}  # the worker that answered for each part
-        self._hands: list[list[int]] = []  # parts that one thread of a worker holds
+        self._workers: dict[int, str] = {}  # the worker that answered for each part
+        self._groups: list[list[int]] = []  # parts that one thread of a worker holds
         self._asked(worker.nothing, (), dict.fromkeys(range(len(self))), None)  # errors of loading are raised here
 
     @override
@@ -102,7 +102,7 @@ class ClusterParts(Parts):
         traffic = self.cluster.traffic
         traffic.sent += nbytes(given)
         self.cluster.check_connected()
-        with self._at_home([k]):
+        with self._on_its_worker([k]):
             return self.cluster.client.submit(worker.single, self.futures[k], function, given, pure=False)
 
     @property
@@ -120,14 +120,14 @@ class ClusterParts(Parts):
         take: Callable[[int, Any], None],
         delay: Delay,
     ) -> None:
-        waiting, flying, n_asked = list(reversed(draws)), dict[Any, tuple[int, int]](), 0
-        while flying or (waiting and requested() is None):
-            while waiting and requested() is None and delay.allows(n_asked - left for _, left in flying.values()):
+        waiting, in_flight, n_asked = list(reversed(draws)), dict[Any, tuple[int, int]](), 0
+        while in_flight or (waiting and requested() is None):
+            while waiting and requested() is None and delay.allows(n_asked - left for _, left in in_flight.values()):
                 k = waiting.pop()
-                flying[self.submit(k, function, *now(k))] = k, n_asked
+                in_flight[self.submit(k, function, *now(k))] = k, n_asked
                 n_asked += 1
-            for future in self._arrived(list(flying)):
-                k, _ = flying.pop(future)
+            for future in self._arrived(list(in_flight)):
+                k, _ = in_flight.pop(future)
                 take(k, self._answer(future))
 
     def _arrived(self, futures: list[Any]) -> list[Any]:
@@ -170,39 +170,39 @@ class ClusterParts(Parts):
     def _round(self, function: Any, shared: Any, given: dict[int, Any], add: Any) -> list[worker.Reply]:
         """One message to the scheduler with all tasks of a question, and one back."""
         client, traffic = self.cluster.client, self.cluster.traffic
-        hands = [wanted for hand in self._placed() if (wanted := [k for k in hand if k in given])]
+        groups = [wanted for group in self._placed() if (wanted := [k for k in group if k in given])]
         ask, merge = dask.delayed(worker.answers, pure=False), dask.delayed(worker.merged, pure=False)
         size = nbytes(shared)
-        sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(hands) > 1 else shared
+        sent = dask.delayed(worker.kept, pure=False)(shared) if size > SHARED and len(groups) > 1 else shared
         replies = []
-        for hand in hands:
-            with self._at_home(hand):
-                parts = [self.futures[k] for k in hand]
-                replies.append(ask(parts, hand, function, sent, [given[k] for k in hand], add))
+        for group in groups:
+            with self._on_its_worker(group):
+                parts = [self.futures[k] for k in group]
+                replies.append(ask(parts, group, function, sent, [given[k] for k in group], add))
         while add is not None and len(replies) > FAN_IN:
             replies = [merge(replies[at : at + FAN_IN], add) for at in range(0, len(replies), FAN_IN)]
         got: list[worker.Reply] = self.cluster.gathered(client.compute(replies, optimize_graph=False))
         traffic.rounds += 1
-        traffic.sent += size * len(hands) + nbytes(list(given.values()))
+        traffic.sent += size * len(groups) + nbytes(list(given.values()))
         traffic.received += sum(reply.nbytes for reply in got)
-        self._place([part for reply in got for part in reply.homes])
+        self._place([part for reply in got for part in reply.places])
         return got
 
-    def _at_home(self, hand: list[int]) -> Any:
+    def _on_its_worker(self, group: list[int]) -> Any:
         """Where the task of these parts shall run while that worker lives: Dask may copy them to another one else."""
-        homes = {self._homes[k] for k in hand if k in self._homes}
-        return dask.annotate(workers=sorted(homes), allow_other_workers=True) if len(homes) == 1 else nullcontext()
+        places = {self._workers[k] for k in group if k in self._workers}
+        return dask.annotate(workers=sorted(places), allow_other_workers=True) if len(places) == 1 else nullcontext()
 
     def _placed(self) -> list[list[int]]:
         """The parts by the thread that shall answer for them, as far as their places are known."""
-        return self._hands or [[k] for k in range(len(self))]
+        return self._groups or [[k] for k in range(len(self))]
 
-    def _place(self, homes: list[tuple[int, str]]) -> None:
+    def _place(self, places: list[tuple[int, str]]) -> None:
         """Parts on the same worker answer together from now on."""
-        self._homes.update(homes)
-        if self._hands and all(len({home for k, home in homes if k in hand}) <= 1 for hand in self._hands):
+        self._workers.update(places)
+        if self._groups and all(len({place for k, place in places if k in group}) <= 1 for group in self._groups):
             return
-        self._hands = _by_thread(dict(homes), self.cluster.client.nthreads())
+        self._groups = _by_thread(dict(places), self.cluster.client.nthreads())
 
     def _renew(self) -> None:
         """Send again what was lost."""
@@ -210,8 +210,8 @@ class ClusterParts(Parts):
         for k, future in enumerate(self.futures):
             if future.status in LOST:
                 self.futures[k] = self.sources[k].start(client, self.names[k], workers[k % len(workers)])
-        self._hands = []
-        self._homes = {}
+        self._groups = []
+        self._workers = {}
 
 
 def sized(n_bytes: float) -> str:
@@ -227,13 +227,13 @@ def sized(n_bytes: float) -> str:
     return f"{n_bytes:.3g} GB"
 
 
-def _by_thread(homes: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:
+def _by_thread(places: dict[int, str], nthreads: dict[str, int]) -> list[list[int]]:
     """Parts of a worker, dealt to its threads.
 
     >>> _by_thread({0: "a", 1: "b", 2: "a"}, {"a": 2, "b": 1})
     [[0], [2], [1]]
     """
     there: dict[str, list[int]] = defaultdict(list)
-    for k, home in sorted(homes.items()):
-        there[home].append(k)
-    return [parts[i :: nthreads.get(home, 1)] for home, parts in there.items() for i in range(nthreads.get(home, 1))]
+    for k, place in sorted(places.items()):
+        there[place].append(k)
+    return [parts[i :: nthreads.get(place, 1)] for place, parts in there.items() for i in range(nthreads.get(place, 1))]

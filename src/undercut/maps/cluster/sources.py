@@ -19,8 +19,8 @@ class Source(ABC):
     """How a part comes to a worker."""
 
     @abstractmethod
-    def start(self, client: Any, name: str, home: str) -> Any:
-        """The future of the part ``name``, on the worker ``home`` if that can take it."""
+    def start(self, client: Any, name: str, address: str) -> Any:
+        """The future of the part ``name``, on the worker ``address`` if that can take it."""
 
 
 @dataclass
@@ -30,8 +30,8 @@ class Sent(Source):
     value: Any
 
     @override
-    def start(self, client: Any, name: str, home: str) -> Any:
-        return client.scatter(worker.Held(self.value, name), workers=[home], hash=False)
+    def start(self, client: Any, name: str, address: str) -> Any:
+        return client.scatter(worker.Held(self.value, name), workers=[address], hash=False)
 
 
 @dataclass
@@ -42,9 +42,9 @@ class Loaded(Source):
     source: Any
 
     @override
-    def start(self, client: Any, name: str, home: str) -> Any:
+    def start(self, client: Any, name: str, address: str) -> Any:
         given = self.function, (self.source,), name
-        return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
+        return client.submit(worker.held, *given, pure=False, workers=[address], allow_other_workers=True)
 
 
 @dataclass
@@ -55,10 +55,10 @@ class Computed(Source):
     blocks: tuple[Any, ...]
 
     @override
-    def start(self, client: Any, name: str, home: str) -> Any:
-        blocks = client.compute(list(self.blocks), workers=[home], allow_other_workers=True)
+    def start(self, client: Any, name: str, address: str) -> Any:
+        blocks = client.compute(list(self.blocks), workers=[address], allow_other_workers=True)
         given = self.make, blocks, name
-        return client.submit(worker.held, *given, pure=False, workers=[home], allow_other_workers=True)
+        return client.submit(worker.held, *given, pure=False, workers=[address], allow_other_workers=True)
 
 
 @dataclass
@@ -71,8 +71,8 @@ class Made(Source):
     shared: tuple[Any, ...]
 
     @override
-    def start(self, client: Any, name: str, home: str) -> Any:
-        part = _alive(self.parent, self.k, client, home)
+    def start(self, client: Any, name: str, address: str) -> Any:
+        part = _alive(self.parent, self.k, client, address)
         return client.submit(worker.made, part, self.function, self.shared, pure=False)
 
 
@@ -85,16 +85,16 @@ class Crossed(Source):
     function: Callable[..., Any]
 
     @override
-    def start(self, client: Any, name: str, home: str) -> Any:
-        parts = [_alive(self.parent, k, client, home) for k in range(len(self.parent))]
+    def start(self, client: Any, name: str, address: str) -> Any:
+        parts = [_alive(self.parent, k, client, address) for k in range(len(self.parent))]
         given = parts, self.k, self.function
-        return client.submit(worker.crossed, *given, pure=False, workers=[home], allow_other_workers=True)
+        return client.submit(worker.crossed, *given, pure=False, workers=[address], allow_other_workers=True)
 
 
-def _alive(parent: Any, k: int, client: Any, home: str) -> Any:
+def _alive(parent: Any, k: int, client: Any, address: str) -> Any:
     """A part that another is made of, started again if it is lost."""
     if parent.futures[k].status in LOST:
-        parent.futures[k] = parent.sources[k].start(client, parent.names[k], home)
+        parent.futures[k] = parent.sources[k].start(client, parent.names[k], address)
     return parent.futures[k]
 
 

@@ -35,11 +35,11 @@ class Held:
 
 @dataclass
 class Reply:
-    """The answer of one hand, or of several, with what it takes to send it."""
+    """The answer of one group, or of several, with what it takes to send it."""
 
     answer: Any
     nbytes: int
-    homes: list[tuple[int, str]]  # where each part was when it answered
+    places: list[tuple[int, str]]  # where each part was when it answered
 
 
 def held(function: Callable[..., Any], given: Sequence[Any], name: str) -> Held:
@@ -85,20 +85,20 @@ def kept(shared: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def answers(parts: list[Held], numbers: list[int], function: Any, shared: Any, items: list[Any], add: Any) -> Reply:
-    """What the parts of one hand answer: a list of pairs of number and answer, or their sum."""
+    """What the parts of one group answer: a list of pairs of number and answer, or their sum."""
     found = [single(part, function, (*shared, *(item or ()))) for part, item in zip(parts, items, strict=True)]
-    homes = [(number, get_worker().address) for number in numbers]
+    places = [(number, get_worker().address) for number in numbers]
     if add is None:
-        return Reply(list(zip(numbers, found, strict=True)), nbytes(found), homes)
+        return Reply(list(zip(numbers, found, strict=True)), nbytes(found), places)
     answer = reduce(add, found)
-    return Reply(answer, nbytes(answer), homes)
+    return Reply(answer, nbytes(answer), places)
 
 
 def merged(replies: list[Reply], add: Callable[[Any, Any], Any]) -> Reply:
     """The sum of several replies."""
     answer = reduce(add, (reply.answer for reply in replies))
-    homes = [home for reply in replies for home in reply.homes]
-    return Reply(answer, sum(reply.nbytes for reply in replies), homes)
+    places = [place for reply in replies for place in reply.places]
+    return Reply(answer, sum(reply.nbytes for reply in replies), places)
 
 
 def nothing(part: Any) -> None:

@@ -119,11 +119,15 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
     @override
     def init(self, risk: BatchedRisk, reg: L2, w0: FloatArray) -> OnlineState:
         game = self.new_game(w0.size)
-        objective = math.inf if self.evaluate_every is None else reg.value(w0) + risk.value(w0)
-        radius = self.ball(risk.value(np.zeros_like(w0)) - risk.lower_bound, reg.lam)
-        samples = _samples(risk)
         norm = float(np.linalg.norm(w0))
-        game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
+        at_zero = risk.value(np.zeros(w0.size) if norm > 0.0 else w0)
+        objective = math.inf
+        if self.evaluate_every is not None:
+            objective = reg.value(w0) + (risk.value(w0) if norm > 0.0 else at_zero)
+        radius = self.ball(at_zero - risk.lower_bound, reg.lam)
+        samples = _samples(risk)
+        if norm > 0.0:
+            game.move_to(w0 * (radius / norm) if self.project and norm > radius else w0)
         return OnlineState(
             game, radius, samples, w0, 0, Progress(0, objective, n_evaluations=int(objective < math.inf))
         )

@@ -47,7 +47,8 @@ class Game:
 
     def move_to(self, w: FloatArray) -> None:
         """Replace the last iterate."""
-        self.u += self.numbers[kernel.WEIGHT_V] * self.v
+        if self.numbers[kernel.WEIGHT_V] != 0.0:
+            self.u += self.numbers[kernel.WEIGHT_V] * self.v
         self.v[:] = w
         self.numbers[[kernel.SCALE, kernel.WEIGHT_V]] = 1.0, 0.0
         self.numbers[kernel.NORM2] = float(w @ w)

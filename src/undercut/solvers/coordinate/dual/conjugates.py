@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +125,10 @@ def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
     """The conjugate of a smooth loss of this library, ``None`` for any other."""
     if not isinstance(loss, SmoothLoss) or not (has_conjugate(loss) or type(loss) in _UNBOUNDED):
         return None
-    if type(loss) in _UNBOUNDED:
-        return _UNBOUNDED[type(loss)]
+    return _UNBOUNDED[type(loss)] if type(loss) in _UNBOUNDED else _bounded(loss)
+
+
+@cache  # a loss is a few numbers
+def _bounded(loss: Loss) -> SmoothConjugate:
     smoothness = conjugate_of(loss, np.ones(1)).smoothness
     return SmoothConjugate(lambda y, v: conjugate_of(loss, y).values(-v), smoothness)
