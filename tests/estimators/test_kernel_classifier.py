@@ -342,3 +342,12 @@ def test_a_search_names_a_fold_with_a_single_class():
     by_class = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
     with pytest.raises(DataError, match="fold 1 of 1 has samples of a single class to train on"):
         kernel_search(KernelClassifier(), X, y, Cs=[1.0], cv=by_class)
+
+
+def test_a_search_takes_dataframes_and_keeps_their_names():
+    pandas = pytest.importorskip("pandas")
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    frame, labels = pandas.DataFrame(X, columns=["a", "b"]), pandas.Series(np.where(y, "up", "down"))
+    choice = kernel_search(KernelClassifier(), frame, labels, Cs=[1.0], cv=2)
+    assert choice.best.feature_names_in_.tolist() == ["a", "b"]
+    assert choice.best.classes_.tolist() == ["down", "up"]

@@ -11,7 +11,7 @@ from undercut.losses import Absolute, Hinge, Logistic, Softmax
 from undercut.maps.design import as_design
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
-from undercut.selection.decision import Board, Race
+from undercut.selection.decision import Board, FoldRace
 from undercut.selection.held_out import Errors, JointClasses, OneAgainstRest, Scored, TwoClasses
 from undercut.selection.warm import WarmRuns
 from undercut.solvers import Stop, minimize
@@ -125,7 +125,7 @@ def test_a_lambda_cannot_win_only_against_proved_scores():
 
 def raced(*shares, n=1000):
     """Folds in which the stronger of two lambdas is right with probability 0.9, the weaker one as given."""
-    rng, race = np.random.default_rng(0), Race.of(len(shares), 2)
+    rng, race = np.random.default_rng(0), FoldRace.of(len(shares), 2)
     for fold, share in enumerate(shares):
         strong, weak = ((rng.random(n) < each).astype(np.float64) for each in (0.9, share))
         race.meet(fold, 1, weak, {0: strong})

@@ -36,7 +36,7 @@ class Lead(NamedTuple):
 
 
 @dataclass
-class Race:
+class FoldRace:
     """Paired differences of the held-out values of stronger and weaker lambdas; all folds share it.
 
     ``sums`` : float64 array (n_folds, n_lams, n_lams, 3), by fold, weaker and stronger lambda: the number of samples,
@@ -46,7 +46,7 @@ class Race:
     sums: FloatArray
 
     @classmethod
-    def of(cls, n_folds: int, n_lams: int) -> Race:
+    def of(cls, n_folds: int, n_lams: int) -> FoldRace:
         """Nothing is known."""
         return cls(np.zeros((n_folds, n_lams, n_lams, 3)))
 
@@ -81,7 +81,7 @@ class Race:
 
 
 def _ahead(sums: FloatArray) -> Array:
-    """Whether differences are positive by more than chance, given the three sums of ``Race`` in the last axis."""
+    """Whether differences are positive by more than chance, given the three sums of ``FoldRace`` in the last axis."""
     count = np.maximum(sums[..., 0], 1.0)
     mean = sums[..., 1] / count
     error = np.sqrt(np.maximum(sums[..., 2] / count - mean**2, 0.0) / count)
@@ -94,13 +94,13 @@ class Board:
 
     low: FloatArray  # (n_folds, n_lams)
     high: FloatArray
-    race: Race
+    race: FoldRace
 
     @classmethod
     def of(cls, n_folds: int, n_lams: int) -> Board:
         """Nothing is known."""
         unknown = np.full((n_folds, n_lams), np.inf)
-        return cls(-unknown, unknown, Race.of(n_folds, n_lams))
+        return cls(-unknown, unknown, FoldRace.of(n_folds, n_lams))
 
     def cannot_win(self, at: int) -> bool:
         """Whether another lambda is better in the mean over the folds, whatever is still unknown."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undercut.contracts import Regularizer, Risk
-from undercut.errors import ParameterError, require
+from undercut.errors import DataError, ParameterError, require
 from undercut.regularizers.named import named_regularizer
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.types import FloatArray
@@ -22,6 +22,7 @@ STILL = 0.005  # the grid ends where one decade of lambda lowers the risk by les
 MOST = 80  # lambdas
 PRECISE = 1.001  # the ratio to which the first lambda is found
 ROUNDING = 1e-12  # relative
+LARGEST = 1e120  # slope whose square, and lambdas of that size, are finite
 
 
 def penalty_of(penalty: str | MakeRegularizer, l1_ratio: float) -> MakeRegularizer:
@@ -57,6 +58,11 @@ def first_lambda(risk: Risk, penalty: MakeRegularizer) -> float:
     0.99
     """
     cut = risk.cut(np.zeros(risk.n_params))
+    size = float(np.abs(cut.a).max(initial=0.0))
+    if size > LARGEST:
+        raise DataError(
+            f"the slope of the risk at w = 0 must be at most {LARGEST:g}; got {size:.3g}: scale the features"
+        )
     steepness, room = float(cut.a @ cut.a), room_below(cut.value, risk.lower_bound)
     if steepness == 0.0 or room <= ROUNDING * abs(cut.value) or _is_flat(risk, cut.a):
         return 1.0
@@ -74,7 +80,7 @@ def first_lambda(risk: Risk, penalty: MakeRegularizer) -> float:
         still /= 10.0
     moving = still / 10.0
     while still > PRECISE * moving:
-        middle = math.sqrt(still * moving)
+        middle = math.sqrt(still) * math.sqrt(moving)  # their product may overflow
         still, moving = (middle, moving) if is_still(middle) else (still, middle)
     return still
 

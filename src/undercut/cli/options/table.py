@@ -80,7 +80,7 @@ OPTIONS = [
     Option("nu", MODEL, "Detect novelty: the share of samples that may be novel", type=float,
            sets="nu", excludes=("loss", "measure")),
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
-           "for f1, f0.5, ... and balanced_error where each class has 20 samples", usual="auto",
+           "for f1, f0.5, ..., mcc and balanced_error where each class has 20 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
     Option("surrogate", MODEL, "With --measure: own, the measure's own bound; squared_hinge; average_precision; auto, "
            "the one that is best on samples left out", usual="auto",

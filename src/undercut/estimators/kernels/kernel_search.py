@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
 from undercut.errors import DataError, require
 from undercut.estimators.cross_validated import check_classes, warn_of_end
 from undercut.estimators.folds import Split, checked_splits
-from undercut.estimators.inputs import checked_weight
+from undercut.estimators.inputs import checked_weight, validated
 from undercut.estimators.kernels.kernel_classifier import KernelClassifier, gamma_of
 from undercut.estimators.targets import encode_classes
 from undercut.maps.gram import named_kernel
@@ -40,7 +41,7 @@ class KernelChoice:
 def kernel_search(
     machine: KernelClassifier,
     X: Any,
-    y: Array,
+    y: Any,
     *,
     Cs: Any,
     gammas: Any = ("scale",),
@@ -60,6 +61,8 @@ def kernel_search(
     grid = np.unique(np.asarray(Cs, dtype=np.float64).ravel())  # strong regularization first
     require(grid.size > 0 and bool((grid > 0.0).all()), "`Cs` must be positive numbers, at least one", Cs)
     require(len(gammas) > 0, "`gammas` must hold at least one gamma", gammas)
+    samples = X  # as they are given, with the names of their columns
+    X, y = validated(clone(machine), X, y=y, reset=True)
     if y.size > LARGEST:
         raise DataError(f"a search needs the Gram matrix in memory, of at most {LARGEST} samples; got {y.size}")
     encode_classes(y)
@@ -75,7 +78,7 @@ def kernel_search(
     best_gamma, best_C = np.unravel_index(int(scores.mean(axis=2).argmax()), scores.shape[:2])
     settings = machine.get_params(deep=False) | {"gamma": gammas[best_gamma], "C": float(grid[best_C])}
     _warn_ends({"C": grid.tolist(), "gamma": list(gammas)}, settings)
-    return KernelChoice(list(gammas), grid, scores, KernelClassifier(**settings).fit(X, y, weight))
+    return KernelChoice(list(gammas), grid, scores, KernelClassifier(**settings).fit(samples, y, weight))
 
 
 def _warn_ends(grids: dict[str, list[Any]], best: dict[str, Any]) -> None:

@@ -63,8 +63,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         "own" is the intercept that belongs to the surrogate.  "cv" chooses it by the measure itself, on the scores of
         samples in stratified folds that are left out of further fits: the mean of the best ones for 30 bootstrap
         samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
-        "auto" is "cv" for F-beta, the balanced error and functions of one's own where each class has at least 20
-        samples, and "own" otherwise and with ``fit_intercept=False``.
+        "auto" is "cv" for F-beta, the balanced error, Matthews correlation and functions of one's own where each
+        class has at least 20 samples, and "own" otherwise and with ``fit_intercept=False``.
     surrogate : "auto", "own", "squared_hinge" or "average_precision"
         What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
         in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);

@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
 from undercut.errors import DataError
-from undercut.measures import Matthews, Measure, Ranked, ThresholdMeasure
+from undercut.measures import Measure, Ranked, ThresholdMeasure
 from undercut.measures.base import counts, midway
 from undercut.types import Array, FloatArray
 
@@ -31,12 +31,8 @@ def stratified_folds(y: FloatArray, random_state: Any = None) -> list[Split]:
 
 
 def pays_validation(measure: Measure, y: FloatArray) -> bool:
-    """Whether validation is worthwhile: the measure depends on the threshold, and each class has enough samples.
-
-    The threshold of the bound of the Matthews correlation was as good on made-up problems.
-    """
-    depends = isinstance(measure, ThresholdMeasure) and not isinstance(measure, Matthews)
-    return depends and min(counts(y)) >= ENOUGH
+    """Whether validation is worthwhile: the measure depends on the threshold, and each class has enough samples."""
+    return isinstance(measure, ThresholdMeasure) and min(counts(y)) >= ENOUGH
 
 
 def best_threshold(measure: Measure, y: FloatArray, scores: FloatArray) -> float:

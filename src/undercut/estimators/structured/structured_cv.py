@@ -20,6 +20,7 @@ from undercut.estimators.linear.thresholds import averaged_threshold
 from undercut.estimators.ranking.ranker import Ranker, check_queries
 from undercut.estimators.structured.sequence_labeler import SequenceLabeler
 from undercut.maps.design import trusted_design
+from undercut.measures.base import counts
 from undercut.selection.cross_validation import Fold
 from undercut.selection.shared_rows import SharedRows
 from undercut.types import Array, FloatArray
@@ -45,8 +46,8 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = MultivariateClassifierCV([1e-1, 1e-2, 1e-3], cv=3, measure="f1", extend=True).fit(scale(X), y)
-    >>> clf.lam_ <= 1e-1, clf.best_score_ > 0.95
-    (True, True)
+    >>> sorted(clf.best_params_), clf.best_score_ > 0.95
+    (['lam', 'surrogate'], True)
     """
 
     __init__ = selecting(MultivariateClassifier)
@@ -90,7 +91,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     @override
     def _all(self, model: Any, given: Given) -> list[Any]:
         """The risk of the surrogate; that of the choice after ``fit``, the own bound before it."""
-        chosen = getattr(self, "best_params_", {"surrogate": "own"})["surrogate"]
+        chosen = getattr(self, "best_params_", {}).get("surrogate", "own")
         name = chosen if model.surrogate == "auto" else model.surrogate
         return [model._surrogate(name).risk(trusted_design(given.X), self._signs(given))]
 
@@ -107,6 +108,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
     def _measured(self, X: Any, held_out: FloatArray, signs: FloatArray) -> Callable[[Any], float]:
         """The measure on held-out samples, as a part of all samples, with the threshold that the fit will have."""
         measure = self._measure().of_part(held_out.size, signs.size)
+        measure.check(*counts(held_out))
         is_tuned = self._is_tuned(signs)
 
         def score(model: Any) -> float:

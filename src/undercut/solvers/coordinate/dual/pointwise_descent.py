@@ -49,7 +49,7 @@ class PointwiseSearch(Search):
 class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
 
-    pace = Pace(first=60, sweeps=7, longest_wait=160, fewest=20)
+    pace = Pace(first=15, sweeps=7, longest_wait=160, fewest=20)
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
