@@ -133,12 +133,16 @@ class Decision:
         """Whether nothing is left to decide, given a state of one problem."""
         gap = max(state.progress.gap, 0.0)
         self.solutions[problem], self.radii[problem] = state.solution, math.sqrt(2.0 * gap / self.strength)
+        if all(map(math.isfinite, self.radii)) and self._is_proved():
+            return True
+        return self.may_skip and (self.board.cannot_win(self.at) or self._is_evident(gap, state.progress.objective))
+
+    def _is_proved(self) -> bool:
+        """Whether no held-out value can change any more."""
         low, high = (float(end.mean()) for end in self.held_out.interval(self.solutions, self.radii))
         self.board.low[self.fold, self.at] = low
         self.board.high[self.fold, self.at] = high
-        if low == high:
-            return True
-        return self.may_skip and (self.board.cannot_win(self.at) or self._is_evident(gap, state.progress.objective))
+        return low == high
 
     def _is_evident(self, gap: float, objective: float) -> bool:
         race = self.board.race

@@ -2,9 +2,9 @@
 
 A strongly convex objective pins its minimizer down: ``|w - w*|^2 <= 2 gap / m``.  So no score moves by more than
 ``|x_i| radius`` with ``radius = sqrt(2 gap / m)`` from here to the optimum, and no difference of two scores of one
-problem by more than ``sqrt(2) |x_i| radius``.  A free intercept falls where scores rise, so the intercepts of all
-training scores moved up and all moved down enclose that of the optimum.  A label that cannot change is decided, and an
-error lies between those of the two ends of its prediction.
+problem by more than ``sqrt(2) |x_i| radius``.  A free intercept falls where scores rise, and by as much as all of them
+do, so it moves by no more than the training score that moves most.  A label that cannot change is decided, and an error
+lies between those of the two ends of its prediction.
 """
 
 from __future__ import annotations
@@ -41,44 +41,32 @@ class HeldOut(ABC):
 
     @abstractmethod
     def interval(self, solutions: list[FloatArray], radii: list[float]) -> Interval:
-        """The values that the optimum can have; infinite radii where nothing is known about a problem yet."""
+        """The values that the optimum can have, each problem's within a radius of its solution."""
 
 
 @dataclass
 class Scored:
-    """The scores of held-out samples in one linear problem; those of the last w are remembered."""
+    """The scores of held-out samples in one linear problem.
+
+    Those of the last w are remembered: a step of one problem leaves the w of the others as they are.
+    """
 
     risk: LinearRisk
     held_out: Design
     norms: FloatArray  # of the held-out samples
-    train_norms: FloatArray
+    longest: float  # the largest norm of a training sample
     _last: tuple[FloatArray, FloatArray] | None = field(default=None, init=False)
 
     def scores(self, w: FloatArray) -> FloatArray:
         """Scores, the intercept included."""
-        return self._products(w) + (self.risk.intercept(w) if self.risk.fit_intercept else 0.0)
+        if self._last is None or self._last[0] is not w:
+            self._last = w, self.held_out.matvec(w) + (self.risk.intercept(w) if self.risk.fit_intercept else 0.0)
+        return self._last[1]
 
     def interval(self, w: FloatArray, radius: float) -> Interval:
         """The scores that the optimum can have."""
-        if not math.isfinite(radius):
-            ends = np.full(self.norms.size, np.inf)
-            return Interval(-ends, ends)
-        scores, reach = self._products(w), radius * self.norms * SLACK
-        low, high = self._intercepts(w, radius)
-        return Interval(scores - reach + low, scores + reach + high)
-
-    def _products(self, w: FloatArray) -> FloatArray:
-        """Scores without the intercept; a step of one problem leaves the w of the others as they are."""
-        if self._last is None or self._last[0] is not w:
-            self._last = w, self.held_out.matvec(w)
-        return self._last[1]
-
-    def _intercepts(self, w: FloatArray, radius: float) -> tuple[float, float]:
-        if not self.risk.fit_intercept:
-            return 0.0, 0.0
-        scores, reach = self.risk.design.matvec(w), radius * self.train_norms * SLACK
-        ends = [self.risk.phi.intercept(scores + sign * reach) for sign in (1.0, -1.0)]
-        return min(ends), max(ends)
+        reach = radius * SLACK * (self.norms + (self.longest if self.risk.fit_intercept else 0.0))
+        return Interval(self.scores(w) - reach, self.scores(w) + reach)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
         first, held_out = risks[0], trusted_design(given.X[rows])
         if isinstance(first, MulticlassRisk):
             return JointClasses(first, held_out, norms[rows], right) if isinstance(held_out, Matrix) else None
-        problems = [Scored(risk, held_out, norms[rows], norms) for risk in risks]
+        problems = [Scored(risk, held_out, norms[rows], norms.max()) for risk in risks]
         return OneAgainstRest(problems, right) if len(risks) > 1 else TwoClasses(problems[0], 2.0 * right - 1.0)
 
 
@@ -171,7 +171,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
         if name not in ERROR_SCORES or self.penalty not in ("l2", "elasticnet"):
             return None
         norms, y = _row_norms(given.X), given.y[rows]
-        problem = Scored(risks[0], trusted_design(given.X[rows]), norms[rows], norms)
+        problem = Scored(risks[0], trusted_design(given.X[rows]), norms[rows], norms.max())
         if name != "r2":
             return Errors(problem, y, ERROR_SCORES[name])
         spread = float(np.var(y))
