@@ -12,7 +12,7 @@ from tests.catalogue import ALL, LOSSES, PIECEWISE, SMOOTH, Problem
 
 from undercut import L2, LineSearchBundle, Newton, Stop, minimize
 from undercut.risks.scores import mean_loss as mean_loss_module
-from undercut.risks.scores.mean_loss import mean_loss
+from undercut.risks.scores.mean_loss import FreeSmooth, mean_loss
 from undercut.solvers import TruncatedNewton
 
 SCALES = [0.0, 0.1, 1.0, 5.0, 30.0]
@@ -161,8 +161,8 @@ def test_the_joint_search_finds_the_step_of_the_nested_one(name, balanced, monke
 def test_newton_steps_alone_find_the_intercept(name, scores, monkeypatch):
     rng = np.random.default_rng(0)
     y = LOSSES[name].draw_targets(rng, 30) + 3.0
-    phi = mean_loss(LOSSES[name].loss, y, np.full(30, 1.0 / 30.0), fit_intercept=True)
-    monkeypatch.setattr(type(phi), "_by_search", None)
+    phi = FreeSmooth(LOSSES[name].loss, y, np.full(30, 1.0 / 30.0))
+    monkeypatch.setattr(FreeSmooth, "_by_search", None)
     at = phi.evaluate(y - 0.2 + 1e-9 * rng.standard_normal(30) if scores is None else scores)
     assert abs(at.slopes.sum()) <= 1e-14
 

@@ -59,7 +59,7 @@ class L2(QuadraticRegularizer):
 
     @override
     def add_hessian(self, H: FloatArray) -> None:
-        H[np.diag_indices_from(H)] += self.lam if self.weights is None else self.lam * self.weights**2
+        H.flat[:: H.shape[1] + 1] += self.lam if self.weights is None else self.lam * self.weights**2
 
     @override
     def hessian_product(self, v: FloatArray) -> FloatArray:

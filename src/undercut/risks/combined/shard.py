@@ -22,9 +22,10 @@ from undercut.risks.ranking.ordinal import OrdinalRisk
 from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.hessians import LinearHessian
 from undercut.risks.scores.linear import LinearRisk
-from undercut.risks.scores.mean_loss import FixedPiecewise, SmoothMean
+from undercut.risks.scores.mean_loss import FixedPiecewise
 from undercut.risks.scores.multiclass import MulticlassRisk
 from undercut.risks.scores.novelty import NoveltyRisk
+from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.risks.scores.transductive import TransductiveRisk
 from undercut.types import FloatArray
 

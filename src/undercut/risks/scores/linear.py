@@ -35,8 +35,9 @@ from undercut.maps.design import as_design
 from undercut.risks.checks import normalized_weights, real_targets
 from undercut.risks.scores.hessians import CenteredHessian, LinearHessian
 from undercut.risks.scores.kinked import FixedKinked
-from undercut.risks.scores.mean_loss import SmoothMean, mean_loss
+from undercut.risks.scores.mean_loss import mean_loss
 from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
+from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.types import Array, FloatArray
 
 

@@ -10,7 +10,6 @@ Both are convex in s.  At the minimizing b the slopes ``g_i`` can be chosen to s
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +22,8 @@ from undercut.errors import CapabilityError
 from undercut.losses import compiled_slope
 from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
+from undercut.risks.scores.poisson_mean import FixedPoisson, FreePoisson
+from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
 
@@ -32,22 +33,6 @@ MAX_RESTARTS = 30
 FAR = 800.0  # from here on exponential functions are zero
 FEW = 500  # samples up to which a compiled loop takes less time than calls of NumPy
 EPS = float(np.finfo(float).eps)
-
-
-class SmoothMean(ScoreFunction):
-    """The weighted mean of a smooth loss."""
-
-    @abstractmethod
-    def bend(self, scores: FloatArray) -> FloatArray:
-        """Weighted second derivatives of the losses at their scores, the intercept included."""
-
-    @abstractmethod
-    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
-        """Value, first and second derivative along ``direction``."""
-
-    @override
-    def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
-        return self.point(scores + t * direction, direction)
 
 
 class FixedPiecewise(ScoreFunction):
@@ -321,6 +306,9 @@ def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: b
         return (FreeKinked if fit_intercept else FixedKinked)(loss.kinks(y), weight)
     if isinstance(loss, PiecewiseLinearLoss):
         return (FreePiecewise if fit_intercept else FixedPiecewise)(loss, y, weight)
+    named = compiled_slope(loss)
+    if named is not None and named.number == pointwise.POISSON and not (fit_intercept and weight @ y == 0.0):
+        return (FreePoisson if fit_intercept else FixedPoisson)(y, weight)
     if not fit_intercept:
         return (FixedSmooth if isinstance(loss, SmoothLoss) else Fixed)(loss, y, weight)
     if isinstance(loss, SmoothLoss) and loss.is_convex:

@@ -14,6 +14,7 @@ from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
 from undercut.risks.scores.class_scores import ClassScores, FreeScores, Settled
 from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.risks.scores.smooth_mean import Ahead
 from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
@@ -34,13 +35,6 @@ class Curvature(NamedTuple):
         """``weight_i (diag(p_i) - p_i p_i') d_i`` for every row of D."""
         mean = np.einsum("ik,ik->i", self.P, np.broadcast_to(D, self.P.shape))
         return np.asarray(self.weighted * (D - mean[:, None]))
-
-
-class Ahead(NamedTuple):
-    """Slopes of the mean softmax loss, and its conjugate there."""
-
-    slopes: FloatArray  # n x K, weights included
-    conjugate: float
 
 
 class SoftmaxScores(ClassScores):
@@ -70,7 +64,8 @@ class SoftmaxScores(ClassScores):
         values, slopes = np.empty(self.y.size), np.empty_like(S)
         softmax_ahead(S, D, b, shift, self.y, values, slopes)
         slopes *= self.weight[:, None]
-        return Ahead(slopes, float(self.weight @ values))
+        conjugate = float(self.weight @ values)
+        return Ahead(slopes, conjugate, abs(conjugate))
 
     def curvature(self, at: Settled) -> Curvature:
         """The second derivatives at the point of the slopes."""
@@ -113,7 +108,8 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         if slopes is None:
             return None
         P = np.maximum(self._probabilities(slopes), 0.0)
-        return Ahead(slopes, float(self.weight @ xlogy(P, P).sum(axis=1)))
+        conjugate = float(self.weight @ xlogy(P, P).sum(axis=1))
+        return Ahead(slopes, conjugate, abs(conjugate))
 
     @override
     def nearest(self, slopes: FloatArray) -> FloatArray | None:

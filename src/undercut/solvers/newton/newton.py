@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
@@ -60,7 +60,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
         # 3. The slopes that the quadratic model predicted prove another one.
         last = moved.progress
-        bound = tighter(last.lower_bound, model_bound(risk, reg, moved.line), last.objective)
+        bound = tighter(last.lower_bound, model_bound(reg, moved.line), last.objective)
         return replace(moved, progress=replace(last, lower_bound=bound))
 
 
@@ -68,9 +68,8 @@ def _solve(H: FloatArray, g: FloatArray) -> FloatArray:
     """``H^-1 g``, with the smallest ridge that lets the factorization through."""
     ridge = 1e-16 * float(np.trace(H))
     while True:
-        try:
-            direction: FloatArray = cho_solve(cho_factor(H, check_finite=False), g, check_finite=False)
-            return direction
-        except LinAlgError:
-            H[np.diag_indices_from(H)] += ridge
-            ridge *= 100.0
+        _, direction, failed = dposv(H, g)
+        if not failed:
+            return np.asarray(direction)
+        H.flat[:: g.size + 1] += ridge
+        ridge *= 100.0
