@@ -10,6 +10,7 @@ from undercut import L2, Hinge, LinearRisk, Logistic, Ramp, Stop, minimize
 from undercut.contracts import BatchedRisk, SmoothRisk
 from undercut.errors import CapabilityError, DataError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.maps.dense import NARROW, NARROW_BYTES
 from undercut.maps.design import WithConstant, as_matrix
 from undercut.risks import MulticlassRisk
 from undercut.solvers import Newton
@@ -102,3 +103,15 @@ def test_a_constant_feature_that_is_not_stored_multiplies_as_if_it_were(rng, dty
     np.testing.assert_allclose(implied.gram_product(g, W[0]), gram @ W[0], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(implied.squared_rmatvec(g), np.diag(gram), rtol=1e-6)
     np.testing.assert_allclose(implied.take(np.array([4, 0])).matvec(W[0]), stored[[4, 0]] @ W[0])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_columns", [3, NARROW, NARROW + 1])
+def test_gram_matrices_are_the_same_however_x_is_laid_out(order, dtype, n_columns):
+    rng = np.random.default_rng(0)
+    n = NARROW_BYTES // (8 * n_columns) + 5  # more than one block
+    X = np.asarray(rng.standard_normal((n, n_columns)), dtype, order)
+    for g in (rng.random(n), np.full(n, 0.25)):
+        expected = (X.T.astype(np.float64) * g) @ X.astype(np.float64)
+        np.testing.assert_allclose(as_matrix(X).weighted_gram(g), expected, rtol=1e-10, atol=1e-9)

@@ -311,7 +311,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
         bend = self._bends(at.scores)
-        flat = bool(((bend == 0.0) & (at.slopes != 0.0)).any())
+        flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
 
@@ -319,10 +319,13 @@ class PointwiseProblem(SparseProblem):
         """Weighted second derivatives."""
         loss, weight = self.risk.loss, self.weight
         assert isinstance(loss, SmoothLoss)
-        return weight * np.where(weight > 0.0, loss.curvature(self.risk.y, scores), 0.0)
+        curvature = loss.curvature(self.risk.y, scores)
+        return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
 
     def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
         """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""
+        if damping == 0.0:
+            return bend
         if math.isfinite(self.smoothness):
             return np.maximum(bend, min(damping, 1.0) * self.smoothness * self.weight)
         return np.asarray(bend + damping * np.abs(slopes))
