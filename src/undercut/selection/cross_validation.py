@@ -162,11 +162,10 @@ class _Along:
     def fitted(self, at: int, lam: float) -> tuple[float, ...]:
         """A lambda that is fitted."""
         began, reg = time.perf_counter(), self.search.penalty(lam)
-        watches = self._watches(at, reg)
-        results = [
-            run(reg, self.search.stop_for(run.risk, reg), watch) for run, watch in zip(self.runs, watches, strict=True)
-        ]
-        _check(results, self.number, lam)
+        results = []
+        for run, watch in zip(self.runs, self._watches(at, reg), strict=True):
+            results.append(run(reg, self.search.stop_for(run.risk, reg), watch))
+            _check(results[-1], self.number, lam)
         fitted = time.perf_counter()
         self.solutions = [result.w for result in results]
         score = float(self.fold.score(self.solutions))
@@ -193,12 +192,11 @@ class _Along:
         return [decision.watch(problem) for problem in range(len(self.runs))]
 
 
-def _check(results: list[Result], number: int, lam: float) -> None:
-    for result in results:
-        if result.status is Status.STOPPED:
-            raise KeyboardInterrupt
-        if not np.isfinite(result.w).all() or not math.isfinite(result.objective):
-            raise DataError(f"fold {number + 1} at lambda {lam:.3g}: {result.message}")
+def _check(result: Result, number: int, lam: float) -> None:
+    if result.status is Status.STOPPED:
+        raise KeyboardInterrupt
+    if not np.isfinite(result.w).all() or not math.isfinite(result.objective):
+        raise DataError(f"fold {number + 1} at lambda {lam:.3g}: {result.message}")
 
 
 def _measures(results: list[Result]) -> tuple[float, int, bool, bool]:

@@ -171,7 +171,7 @@ OPTIONS = [
            default=5, needs={"valid": ()}, online=True),
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
-    Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
+    Option("max_seconds", STOPPING, "Limit for a fit; in a path, for each one", type=float, sets="max_seconds"),
     Option("jobs", STOPPING, "Classes fitted at the same time; -1: one per core", type=int, usual="1", sets="n_jobs"),
 
     Option("output", OUTPUT, "Where to write the model, - for standard output", type=Path, flags=("--output", "-o"),
