@@ -47,6 +47,12 @@ class Search:
     n_jobs: int | None = None
     may_skip: bool = True  # whether a lambda that cannot have the best mean needs no accurate score
     watch: Watch | None = None
+    early: str = "evident"  # fits end early by "evident" differences, where it is "proved" only, or "never"
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether a lambda that predicts worse beyond chance is given up."""
+        return self.may_skip and self.early == "evident"
 
     def stop_for(self, risk: Risk, reg: Regularizer) -> Stop:
         """The rule of a run; for measures and rankings the gap is also relative to the gain over equal scores."""
@@ -141,7 +147,7 @@ def _run(
     along = _Along(fold, number, search, board, start or [None] * len(fold.risks))
     rows: dict[str, Any] = {name: [] for name in ARRAYS}
     for at, lam in enumerate(lams.tolist()):
-        lead = board.race.leader(at) if search.may_skip else None
+        lead = board.race.leader(at) if search.by_evidence else None
         found = along.fitted(at, lam) if lead is None else along.skipped(lam, rows["scores"][lead.by] - lead.mean)
         for name, value in zip(ARRAYS, found, strict=True):
             rows[name].append(value)
@@ -183,11 +189,11 @@ class _Along:
 
     def _watches(self, at: int, reg: Regularizer) -> list[Any]:
         """What may end the runs of a lambda before their gaps are reached."""
-        if self.fold.held_out is None or reg.strong_convexity <= 0.0:
+        if self.fold.held_out is None or self.search.early == "never" or reg.strong_convexity <= 0.0:
             return [never] * len(self.runs)
         decision = Decision(
             self.fold.held_out, self.board, self.seen, self.number, at, reg.strong_convexity, self.solutions,
-            self.search.may_skip,
+            self.search.may_skip, self.search.by_evidence,
         )  # fmt: skip
         return [decision.watch(problem) for problem in range(len(self.runs))]
 

@@ -203,6 +203,8 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
            usual="best", sets="rule", needs={"cv": ()}, excludes=("kernel",)),
     Option("extend", CHOICE, "Go on beyond --lambdas where the best one is the last", type=bool, flags=("--extend",),
            sets="extend", needs={"cv": ()}, excludes=("kernel",)),
+    Option("early", CHOICE, "evident, proved or never: when fits of hopeless lambdas end early", usual="evident",
+           sets="early", needs={"cv": ()}, excludes=("kernel",)),
     Option("epsilon", CHOICE, "Without --cv: prove this relative gap for every lambda between the first and the last",
            type=float, excludes=("cv", "kernel")),
     Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),
