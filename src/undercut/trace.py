@@ -44,8 +44,8 @@ class Status(Enum):
     GUARANTEED = "the method's own guarantee holds: epsilon-optimal with probability 1 - delta"
     SETTLED = "the iterates move less than epsilon: use a smaller epsilon, or gap_rel alone"
     DECIDED = (
-        "a smaller gap cannot change the choice of lambda any more: use rule='one_standard_error' for accurate scores "
-        "of all lambdas"
+        "a smaller gap cannot change the choice of lambda any more: use early='never' for accurate scores of all "
+        "lambdas"
     )
     STALLED = (
         "rounding stops further progress: loosen gap_rel, scale the features, or use a larger lambda (a smaller C)"

@@ -113,6 +113,7 @@ def test_queries_and_sequences_have_paths_too(undercut, tmp_path):
         (["--kernel", "rbf", "--cv", "2", "--rule", "best"], "--kernel and --rule exclude each other"),
         (["--kernel", "rbf", "--cv", "2", "--extend"], "--kernel and --extend exclude each other"),
         (["--cv", "2", "--lambdas", "1e-7,1e-8", "--rule", "worst"], "--rule must be"),
+        (["--cv", "2", "--lambdas", "1e-7,1e-8", "--early", "always"], "--early must be"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_the_words_of_the_command_line(undercut, file, options, words):

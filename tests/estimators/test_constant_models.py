@@ -138,3 +138,11 @@ def test_a_bound_that_is_useless_there_says_so(loss):
     with pytest.warns(ConstantModelWarning, match="learned nothing"):
         model = Ranker(loss, lam=1e-2, gap_rel=1e-2).fit(X, y, qid=qid)
     assert model.gap_ <= 1e-4 * model.objective_
+
+
+def test_a_measure_whose_model_calls_all_samples_the_same_warns():
+    X, y = np.random.default_rng(0).standard_normal((300, 5)), (np.arange(300) < 15) * 1
+    with pytest.warns(ConstantModelWarning, match="calls all training samples 0, although their scores differ"):
+        model = MultivariateClassifier("mcc", lam=1e-2).fit(X, y)
+    assert model.coef_.any()
+    assert not model.predict(X).any()

@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_choice_of_lambda(iris, interrupt, lams):
     model = LinearClassifierCV(lams)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*iris)
-    assert len(steps) < 20
+    assert len(steps) <= 3  # other classes and lambdas are not begun
     assert not hasattr(model, "lam_")
 
 

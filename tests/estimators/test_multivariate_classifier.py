@@ -320,7 +320,7 @@ class Mine(FBeta):
 
 @pytest.mark.parametrize("measure", [ContingencyMeasure(lambda tp, fp, fn, tn: fn + fp), Mine()])
 def test_a_measure_of_ones_own_cannot_be_saved(tmp_path, measure):
-    model = MultivariateClassifier(measure, lam=1.0).fit(np.eye(4), [0, 1, 0, 1])
+    model = MultivariateClassifier(measure, lam=0.1).fit([[-1.0], [1.0], [-1.0], [1.0]], [0, 1, 0, 1])
     with pytest.raises(ModelFileError, match=r"`measure.* cannot be saved"):
         save_model(model, tmp_path / "model.uc")
 

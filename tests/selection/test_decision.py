@@ -169,8 +169,13 @@ def test_a_lambda_that_folds_agree_about_is_skipped_without_another_choice(fit_i
     own = LinearClassifierCV([10.0, 1.0, 0.1, 1e-3, 1e-5], **settings).fit(X, y)
     fitted = LinearClassifierCV(own.lams_, **settings, rule="one_standard_error").fit(X, y)
     table, means = own.cv_results_, fitted.cv_results_["mean_test_score"]
+    proved = LinearClassifierCV(own.lams_, **settings, early="proved").fit(X, y)
+    whole = LinearClassifierCV(own.lams_, **settings, early="never").fit(X, y)
     assert own.n_skipped_ > 0
-    assert fitted.n_skipped_ == 0
+    assert fitted.n_skipped_ == proved.n_skipped_ == 0
+    assert whole.n_decided_ == 0 <= proved.n_decided_ < own.n_decided_
+    assert own.lam_ == proved.lam_ == whole.lam_
+    assert (whole.cv_results_["max_gap"] <= 1e-3).all()
     assert own.lam_ == own.lams_[means.argmax()]
     assert own.best_score_ == means.max()
     assert table["mean_test_score"] == pytest.approx(means, abs=0.05)

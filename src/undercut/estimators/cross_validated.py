@@ -31,7 +31,7 @@ from undercut.trace import Status
 from undercut.types import Array, FloatArray
 
 OWN = {  # the parameters that stand in place of lambda, and their defaults
-    "lams": None, "cv": 5, "scoring": None, "rule": "best", "extend": False, "n_jobs": None,
+    "lams": None, "cv": 5, "scoring": None, "rule": "best", "extend": False, "early": "evident", "n_jobs": None,
 }  # fmt: skip
 GRID_GAP = 1e-2  # relative gap of the path that only finds the grid
 EXTRA, MOST_EXTRA = 4, 20  # lambdas beyond the end of a grid: at a time, and at most
@@ -89,6 +89,9 @@ class CrossValidated(CertifiedEstimator):
     extend : bool
         Whether to go on beyond a grid whose best lambda is its end, by at most 20 lambdas; without it that leads to a
         warning.
+    early : "evident", "proved" or "never"
+        When a fit of a fold ends before its gap is reached, or is not begun: where other lambdas are better by more
+        than chance, where it is proved that the choice cannot change, or never.
     max_seconds : limit for each lambda of a fold
     n_jobs : int or None
         Folds at a time, in threads; inside ``joblib.parallel_config("loky")`` in processes.
@@ -109,6 +112,7 @@ class CrossValidated(CertifiedEstimator):
     scoring: Any
     rule: str
     extend: bool
+    early: str
     n_jobs: int | None
     _kind: ClassVar[type[Any]]
     _fits_streams: ClassVar[bool] = False  # folds copy rows
@@ -119,6 +123,7 @@ class CrossValidated(CertifiedEstimator):
         "scoring": [str, callable, None],
         "rule": [StrOptions({"best", "one_standard_error"})],
         "extend": ["boolean"],
+        "early": [StrOptions({"evident", "proved", "never"})],
         "n_jobs": [Integral, None],
     }
 
@@ -182,7 +187,7 @@ class CrossValidated(CertifiedEstimator):
     def _search(self) -> Search:
         stop = Stop(gap_rel=self.gap_rel, max_steps=self.max_steps, max_seconds=self.max_seconds or np.inf)
         solver = "deterministic" if self.solver == "auto" and self.random_state is not None else self.solver
-        return Search(self._penalty(), solver, stop, self.n_jobs, self.rule == "best", self._watch)
+        return Search(self._penalty(), solver, stop, self.n_jobs, self.rule == "best", self._watch, self.early)
 
     def _penalty(self) -> MakeRegularizer:
         penalty = getattr(self, "penalty", "l2")

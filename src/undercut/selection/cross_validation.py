@@ -47,6 +47,12 @@ class Search:
     n_jobs: int | None = None
     may_skip: bool = True  # whether a lambda that cannot have the best mean needs no accurate score
     watch: Watch | None = None
+    early: str = "evident"  # fits end early by "evident" differences, where it is "proved" only, or "never"
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether a lambda that predicts worse beyond chance is given up."""
+        return self.may_skip and self.early == "evident"
 
     def stop_for(self, risk: Risk, reg: Regularizer) -> Stop:
         """The rule of a run; for measures and rankings the gap is also relative to the gain over equal scores."""
@@ -141,7 +147,7 @@ def _run(
     along = _Along(fold, number, search, board, start or [None] * len(fold.risks))
     rows: dict[str, Any] = {name: [] for name in ARRAYS}
     for at, lam in enumerate(lams.tolist()):
-        lead = board.race.leader(at) if search.may_skip else None
+        lead = board.race.leader(at) if search.by_evidence else None
         found = along.fitted(at, lam) if lead is None else along.skipped(lam, rows["scores"][lead.by] - lead.mean)
         for name, value in zip(ARRAYS, found, strict=True):
             rows[name].append(value)
@@ -162,11 +168,10 @@ class _Along:
     def fitted(self, at: int, lam: float) -> tuple[float, ...]:
         """A lambda that is fitted."""
         began, reg = time.perf_counter(), self.search.penalty(lam)
-        watches = self._watches(at, reg)
-        results = [
-            run(reg, self.search.stop_for(run.risk, reg), watch) for run, watch in zip(self.runs, watches, strict=True)
-        ]
-        _check(results, self.number, lam)
+        results = []
+        for run, watch in zip(self.runs, self._watches(at, reg), strict=True):
+            results.append(run(reg, self.search.stop_for(run.risk, reg), watch))
+            _check(results[-1], self.number, lam)
         fitted = time.perf_counter()
         self.solutions = [result.w for result in results]
         score = float(self.fold.score(self.solutions))
@@ -184,21 +189,20 @@ class _Along:
 
     def _watches(self, at: int, reg: Regularizer) -> list[Any]:
         """What may end the runs of a lambda before their gaps are reached."""
-        if self.fold.held_out is None or reg.strong_convexity <= 0.0:
+        if self.fold.held_out is None or self.search.early == "never" or reg.strong_convexity <= 0.0:
             return [never] * len(self.runs)
         decision = Decision(
             self.fold.held_out, self.board, self.seen, self.number, at, reg.strong_convexity, self.solutions,
-            self.search.may_skip,
+            self.search.may_skip, self.search.by_evidence,
         )  # fmt: skip
         return [decision.watch(problem) for problem in range(len(self.runs))]
 
 
-def _check(results: list[Result], number: int, lam: float) -> None:
-    for result in results:
-        if result.status is Status.STOPPED:
-            raise KeyboardInterrupt
-        if not np.isfinite(result.w).all() or not math.isfinite(result.objective):
-            raise DataError(f"fold {number + 1} at lambda {lam:.3g}: {result.message}")
+def _check(result: Result, number: int, lam: float) -> None:
+    if result.status is Status.STOPPED:
+        raise KeyboardInterrupt
+    if not np.isfinite(result.w).all() or not math.isfinite(result.objective):
+        raise DataError(f"fold {number + 1} at lambda {lam:.3g}: {result.message}")
 
 
 def _measures(results: list[Result]) -> tuple[float, int, bool, bool]:

@@ -120,6 +120,7 @@ class Decision:
     strength: float
     solutions: list[FloatArray]  # of all problems; at first those of the last lambda
     may_skip: bool = True  # whether a lambda that cannot have the best mean needs no accurate score
+    by_evidence: bool = True  # whether a lambda that predicts worse beyond chance is given up
     radii: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +136,9 @@ class Decision:
         self.solutions[problem], self.radii[problem] = state.solution, math.sqrt(2.0 * gap / self.strength)
         if all(map(math.isfinite, self.radii)) and self._is_proved():
             return True
-        return self.may_skip and (self.board.cannot_win(self.at) or self._is_evident(gap, state.progress.objective))
+        if self.may_skip and self.board.cannot_win(self.at):
+            return True
+        return self.by_evidence and self._is_evident(gap, state.progress.objective)
 
     def _is_proved(self) -> bool:
         """Whether no held-out value can change any more."""

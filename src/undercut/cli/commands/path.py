@@ -51,7 +51,7 @@ CHOOSERS: dict[type[Any], type[Any]] = {
     SequenceLabeler: SequenceLabelerCV,
 }
 KERNEL_CS = tuple(10.0**k for k in range(-2, 5))
-OWN = ("cv", "scoring", "rule", "extend")  # options and parameters alike
+OWN = ("cv", "scoring", "rule", "extend", "early")  # options and parameters alike
 
 
 def run(file: Path, given: Given) -> int:

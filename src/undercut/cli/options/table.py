@@ -171,7 +171,7 @@ OPTIONS = [
            default=5, needs={"valid": ()}, online=True),
     Option("gap", STOPPING, "Stop at this gap relative to the objective", type=float, usual="1e-3", sets="gap_rel"),
     Option("max_steps", STOPPING, "Limit for each problem", type=int, usual="10000", sets="max_steps"),
-    Option("max_seconds", STOPPING, "Limit for the whole fit", type=float, sets="max_seconds"),
+    Option("max_seconds", STOPPING, "Limit for a fit; in a path, for each one", type=float, sets="max_seconds"),
     Option("jobs", STOPPING, "Classes fitted at the same time; -1: one per core", type=int, usual="1", sets="n_jobs"),
 
     Option("output", OUTPUT, "Where to write the model, - for standard output", type=Path, flags=("--output", "-o"),
@@ -203,6 +203,8 @@ PATH_OPTIONS = [  # of ``undercut path``, beside those of ``SHARED``
            usual="best", sets="rule", needs={"cv": ()}, excludes=("kernel",)),
     Option("extend", CHOICE, "Go on beyond --lambdas where the best one is the last", type=bool, flags=("--extend",),
            sets="extend", needs={"cv": ()}, excludes=("kernel",)),
+    Option("early", CHOICE, "evident, proved or never: when fits of hopeless lambdas end early", usual="evident",
+           sets="early", needs={"cv": ()}, excludes=("kernel",)),
     Option("epsilon", CHOICE, "Without --cv: prove this relative gap for every lambda between the first and the last",
            type=float, excludes=("cv", "kernel")),
     Option("plot", OUTPUT, "Save a picture of the path here (.png, .pdf, .svg)", type=Path, excludes=("kernel",)),

@@ -61,7 +61,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
 
     Parameters
     ----------
-    lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``
+    lams, cv, scoring, rule, extend, early, n_jobs : as in ``CrossValidated``
     loss, penalty, l1_ratio, solver, ... : as in ``LinearClassifier``
 
     Attributes are those of ``CrossValidated``.
@@ -129,7 +129,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
 
     Parameters
     ----------
-    lams, scoring, rule, extend, n_jobs : as in ``CrossValidated``
+    lams, scoring, rule, extend, early, n_jobs : as in ``CrossValidated``
     cv : int, a splitter, a list of splits, or "loo"
         "loo" leaves out every sample once, in closed form: for the squared loss with the L2 penalty.  The score is then
         minus the squared error, or with scoring="neg_mean_absolute_error" minus the absolute one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -9,8 +10,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from undercut.contracts import Design, Solver
-from undercut.errors import DataError, ParameterError
-from undercut.estimators.certified import CertifiedEstimator, Minimizer, Rough
+from undercut.errors import ConstantModelWarning, DataError, ParameterError
+from undercut.estimators.certified import CertifiedEstimator, Minimizer, Rough, frames_inside
 from undercut.estimators.class_predictions import ClassPredictions
 from undercut.estimators.cluster.partitions import PartitionedData, is_partitioned
 from undercut.estimators.inputs import take_columns, validated
@@ -146,7 +147,10 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         risk = fitted.risk if own.risk.measure.sees_intercept else own.risk
         self._take([Task(risk)], [fitted.result.w])
         self.intercept_ = self.intercept_ - fitted.threshold
-        return self._conclude(minimizer, [fitted.result])
+        self._conclude(minimizer, [fitted.result])
+        if own.risk.measure.sees_intercept:
+            self._warn_if_one_sided(design.matvec(fitted.result.w) + self.intercept_, fitted.result.baseline)
+        return self
 
     def _read(self, X: Any, y: Any) -> tuple[Design, Array]:
         """The samples, checked, and all labels."""
@@ -245,6 +249,18 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
                 'or "average_precision" and take the k samples with the highest scores, or a smaller lam'
             )
         return 'use a smaller lam or a smaller gap_rel, or measure="roc_auc" or "average_precision" with threshold="cv"'
+
+    def _warn_if_one_sided(self, scores: FloatArray, baseline: float) -> None:
+        """Warn where all training samples are called the same, unless the fit has told that it learned nothing."""
+        has_learned = baseline - self.objective_ > self.gap_
+        labels = self.classes_[np.unique(scores > 0.0).astype(np.intp)]
+        if has_learned and labels.size == 1 < self.classes_.size:
+            warnings.warn(
+                f"the model calls all training samples {labels.tolist()[0]!r}, although their scores differ: use "
+                'threshold="cv" or a smaller lam, or measure="roc_auc" or "average_precision" and choose a threshold',
+                ConstantModelWarning,
+                stacklevel=frames_inside(),
+            )
 
     def _take(self, tasks: list[Task], solutions: list[FloatArray]) -> None:
         """Set the coefficients."""

@@ -31,7 +31,7 @@ class MultivariateClassifierCV(CrossValidated, MultivariateClassifier):
 
     Parameters
     ----------
-    lams, cv, scoring, rule, extend, n_jobs : as in ``CrossValidated``; the score is the measure itself by default
+    lams, cv, scoring, rule, extend, early, n_jobs : as in ``CrossValidated``; the default score is the measure
     measure, solver, fit_intercept, ... : as in ``MultivariateClassifier``
     surrogate : as in ``MultivariateClassifier``; with "auto" each one has its own path, and the best pair of a
         surrogate and a lambda is fitted to all samples (``best_params_`` has both)
@@ -124,7 +124,7 @@ class RankerCV(CrossValidated, Ranker):
 
     Parameters
     ----------
-    lams, rule, extend, n_jobs : as in ``CrossValidated``
+    lams, rule, extend, early, n_jobs : as in ``CrossValidated``
     scoring : the name of a measure of rankings such as "map" or "ndcg@5" (``Ranker.score``), a function
         ``scorer(ranker, X, y)``, or None for "ndcg@10"
     cv : int, a splitter, or a list of splits
@@ -200,7 +200,7 @@ class SequenceLabelerCV(CrossValidated, SequenceLabeler):
 
     Parameters
     ----------
-    lams, cv, rule, extend, n_jobs : as in ``CrossValidated``
+    lams, cv, rule, extend, early, n_jobs : as in ``CrossValidated``
     scoring : a function ``scorer(labeler, X, y)`` of lists of sequences, or None for the share of right labels
     loss, solver, features, ... : as in ``SequenceLabeler``
 
