@@ -114,7 +114,7 @@ def weighted_blocks(X: Array, g: FloatArray) -> Iterator[tuple[FloatArray, Float
     """Blocks of rows and their weights; rows of weight zero are left out where they are the majority."""
     for rows in row_blocks(X):
         block, part = X[rows], g[rows]
-        if 2 * np.count_nonzero(part) < part.size:
+        if not part.all() and 2 * np.count_nonzero(part) < part.size:
             used = np.flatnonzero(part)
             block, part = block[used], part[used]
         yield block.astype(np.float64, copy=False), part

@@ -78,8 +78,12 @@ def cut_bound(risk: Risk, reg: QuadraticRegularizer, cut: Cut) -> float:
 
 def balanced(slopes: FloatArray) -> FloatArray:
     """Slopes that sum to zero: those of the sign with the larger sum are shortened."""
-    up, down = np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)
+    up = np.maximum(slopes, 0.0)
+    down = slopes - up  # exact
     rise, fall = float(up.sum()), -float(down.sum())
     if rise > fall:
-        return up * (fall / rise) + down
-    return up + down * (rise / fall) if fall > 0.0 else slopes.copy()
+        up *= fall / rise
+    elif fall > 0.0:
+        down *= rise / fall
+    up += down
+    return up

@@ -183,7 +183,8 @@ def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penal
     support = np.flatnonzero(w)
     if not support.size:
         return
-    at, matrix = w[support], H[np.ix_(support, support)]
+    at, rows = w[support], H[support]
+    matrix = rows[:, support]
     slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
     step = _solved(matrix, penalty.l2, -slopes)
     if not step.size:
@@ -200,7 +201,7 @@ def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penal
         elif found.any():
             break
     w[support] = np.where(found == -at, 0.0, at + found)
-    gradient += found @ H[support]
+    gradient += found @ rows
 
 
 def _solved(matrix: FloatArray, l2: float, right: FloatArray) -> FloatArray:
