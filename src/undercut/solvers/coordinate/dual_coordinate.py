@@ -37,6 +37,7 @@ DualRisk: TypeAlias = LinearRisk | MulticlassRisk
 DualReg: TypeAlias = L2 | ElasticNet
 
 SLICE = 15_000_000  # entries of X that one step may use: a fraction of a second
+COPIED = 20  # entries of X per number that the step copies, at least
 LONGEST = 20  # passes after which a certificate is due
 FAR = 0.03  # share of the objective: a larger gap is far from any tolerance
 DRIFT = 1e-3  # share of the gap that the sweeps' rounding may cost a bound
@@ -98,7 +99,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         dual: Dual = descent.dual
         due = state.certified + _patience(state)
         rest = max(due - descent.work, dual.pass_work)
-        descent.run(int(min(rest, SLICE)))
+        descent.run(int(min(rest, max(SLICE, COPIED * (descent.a.size + descent.v.size)))))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
         after = replace(state, descent=descent, progress=progress)
 
@@ -113,7 +114,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         bound = point.bound(DRIFT * last.gap)
 
         # 2. The best point moves to the minimum of J on the way to the point of a.
-        line, t, solution, objective = _toward(risk, reg, state, descent.dual.primal(point.lifted()))
+        line, t, solution, objective = _toward(risk, reg, state, point.lifted())
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
@@ -211,41 +212,49 @@ def _patience(state: DualCoordinateState) -> float:
 
 
 def _toward(
-    risk: DualRisk, reg: DualReg, state: DualCoordinateState, w: FloatArray
+    risk: DualRisk, reg: DualReg, state: DualCoordinateState, v: FloatArray
 ) -> tuple[ScoreLine, float, FloatArray, float]:
-    """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of w."""
-    best, objective = state.solution, state.progress.objective
-    w, scores = _scaled(risk, reg, w)
-    line = state.line.toward(state.t, scores)
+    """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of v's w."""
+    best, objective, dual = state.solution, state.progress.objective, state.descent.dual
+    w, scores = _scaled(risk, reg, dual.primal(v), dual.scores(v))
+    line, direction = state.line.toward(state.t, scores), w - best
     farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
-    t = min(line.minimizer(*_along(reg, best, w), accuracy=LINE_ACCURACY), farthest)
+    t = min(line.minimizer(*_along(reg, best, direction), accuracy=LINE_ACCURACY), farthest)
     for trial in (t, 1.0):
-        solution = w if trial == 1.0 else best + trial * (w - best)
+        if trial == 1.0:
+            solution = w
+        else:  # vectors of all classes are long: no room for others
+            np.multiply(direction, trial, out=direction)
+            solution = np.add(direction, best, out=direction)
         found = reg.value(solution) + line.value(trial)
         if found < objective:
             return line, trial, solution, found
     return line, 0.0, best, objective
 
 
-def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss."""
-    scores = risk.scores(w)
+def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss.
+
+    Both are overwritten.
+    """
+    slope, curvature = _along(reg, w, w)
     for sign in (1.0, -1.0):
         ray = ScoreLine(risk, scores, sign * scores)
-        t = ray.minimizer(*_along(reg, w, (1.0 + sign) * w), accuracy=RAY_ACCURACY)
+        t = ray.minimizer(sign * slope, curvature, accuracy=RAY_ACCURACY)
         if t > 0.0:
-            return (1.0 + sign * t) * w, (1.0 + sign * t) * scores
+            w *= 1.0 + sign * t
+            scores *= 1.0 + sign * t
+            break
     return w, scores
 
 
-def _along(reg: DualReg, w: FloatArray, end: FloatArray) -> tuple[float, float]:
-    """Slope and curvature of reg on the way from w to ``end``, or of a function above it there.
+def _along(reg: DualReg, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
+    """Slope and curvature of reg along d from w, or of a function above it as far as ``w + d``.
 
-    With ``d = end - w``, ``reg(w + t d) <= reg(w) + t (reg(end) - reg(w)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with
-    equality for all t where reg is L2 without weights, and for t >= 0 where ``end`` is a multiple of w.
+    ``reg(w + t d) <= reg(w) + t (reg(w + d) - reg(w)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with equality for all t
+    where reg is L2 without weights, and for t >= -1 where d is w.
     """
-    direction = end - w
     if isinstance(reg, L2):
         return reg.along(w, direction)
     curvature = reg.strong_convexity * float(direction @ direction)
-    return reg.value(end) - reg.value(w) - 0.5 * curvature, curvature
+    return reg.value(w + direction) - reg.value(w) - 0.5 * curvature, curvature
