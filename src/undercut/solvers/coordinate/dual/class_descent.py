@@ -124,7 +124,6 @@ class MarginDescent(FacedDescent[MarginDual]):
         """After a long search a sweep over everything costs little, and the next search should not miss a class."""
         if self.work - search.began > self.dual.pass_work:
             self._restart()
-        self.is_ripe = True
 
     @override
     def lifted(self) -> FloatArray:
