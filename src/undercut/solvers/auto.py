@@ -148,9 +148,7 @@ TABLE = (
         f"at most {SMALL} samples and parameters, kinked loss; weak regularization, or from {SEVERAL_PARAMS} "
         "parameters on any but a strong one",
         lambda risk, reg: (
-            not isinstance(risk, SmoothRisk)
-            and is_small(risk, reg)
-            and (is_weak(risk, reg) or needs_planes(risk, reg))
+            not isinstance(risk, SmoothRisk) and is_small(risk, reg) and (is_weak(risk, reg) or needs_planes(risk, reg))
         ),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
