@@ -38,7 +38,7 @@ from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate descent costs more than a few planes
-STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here some ten sweeps are enough
+STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here few sweeps or planes are enough
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
@@ -146,8 +146,18 @@ def has_several_features(risk: Risk) -> bool:
 def is_strong(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
     X = large_sparse(risk)
-    if X is None:
+    return X is not None and _has_short_rows(X, reg)
+
+
+def needs_planes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a small problem with a kinked loss has so many parameters and so small a lambda that planes are many."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix) or risk.n_params < SEVERAL_PARAMS:
         return False
+    return not _has_short_rows(risk.design, reg)
+
+
+def _has_short_rows(X: Matrix, reg: Regularizer) -> bool:
+    """Whether the rows are short for lambda and their number."""
     values, n = X.rows().values, X.shape[0]
     return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
 
