@@ -69,9 +69,9 @@ def worst_matthews(missed, alarms, positives, negatives, miss, alarm):
         if value > best:
             best_tp, best_fp, best = tp, few - tp, value
         tn = max(tn, few - n_positive)
-        last = n_positive - few
+        last, end = n_positive - few, n_negative - 1
         while (
-            tn < min(few, n_negative) and miss * positives[last + tn] - alarm * negatives[n_negative - tn - 1] > slope
+            tn < min(few, n_negative) and miss * positives[last + tn] - alarm * negatives[end - tn] > slope
         ):
             tn += 1
         value = _matthews_value(missed, alarms, last + tn, n_negative - tn, miss, alarm)
