@@ -70,9 +70,7 @@ def worst_matthews(missed, alarms, positives, negatives, miss, alarm):
             best_tp, best_fp, best = tp, few - tp, value
         tn = max(tn, few - n_positive)
         last, end = n_positive - few, n_negative - 1
-        while (
-            tn < min(few, n_negative) and miss * positives[last + tn] - alarm * negatives[end - tn] > slope
-        ):
+        while tn < min(few, n_negative) and miss * positives[last + tn] - alarm * negatives[end - tn] > slope:
             tn += 1
         value = _matthews_value(missed, alarms, last + tn, n_negative - tn, miss, alarm)
         if value > best:
