@@ -170,29 +170,29 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         surrogates = [self._surrogate(name) for name in self._surrogate_names(signs)]
         folds = self._folds(signs)
         minimizer.share_among(1 + len(surrogates) * len(folds) + (len(surrogates) > 1))
-        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, start)
+        starts = [] if start is None else [start]
+        fitted = self._fitted_to_all(minimizer, surrogates[0], design, signs, starts)
         held = self._validation(minimizer, design, signs, folds).best(surrogates) if folds else None
         if held is None:
             return fitted
         if held.surrogate is not fitted.surrogate:
             minimizer.share_among(1)
-            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, start)
+            fitted = self._fitted_to_all(minimizer, held.surrogate, design, signs, [*starts, fitted.result.w])
         return fitted._replace(threshold=held.threshold)
 
     def _fitted_to_all(
-        self, minimizer: Minimizer, surrogate: Surrogate, design: Design, signs: FloatArray, start: FloatArray | None
+        self, minimizer: Minimizer, surrogate: Surrogate, design: Design, signs: FloatArray, starts: list[FloatArray]
     ) -> Fitted:
-        """The model of one surrogate, and its certificate."""
-        risk = surrogate.risk(design, signs)
+        """The model of one surrogate, and its certificate; the fit begins at the best of the starts."""
+        risk, reg = surrogate.risk(design, signs), L2(self.lam)
+        start = min(starts, key=lambda w: reg.value(w) + risk.value(w)) if len(starts) > 1 else next(iter(starts), None)
         about = f"by the {surrogate.name}" if surrogate.name else ""
         problem = Problem(signs, None, about, surrogate.name)
-        return Fitted(surrogate, risk, minimizer(risk, L2(self.lam), start, problem=problem, is_measure=True))
+        return Fitted(surrogate, risk, minimizer(risk, reg, start, problem=problem, is_measure=True))
 
     def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
-        """Fits without a fold begin at w = 0: one that begins at the solution of all samples may end there."""
-
-        def solve(risk: ScoreRisk, problem: Problem, rough: Rough) -> FloatArray | None:
-            result = minimizer(risk, L2(self.lam), problem=problem, rough=rough, is_measure=True)
+        def solve(risk: ScoreRisk, start: FloatArray | None, problem: Problem, rough: Rough) -> FloatArray | None:
+            result = minimizer(risk, L2(self.lam), start, problem=problem, rough=rough, is_measure=True)
             return None if result.n_steps >= rough.max_steps else result.w
 
         return Validation(
