@@ -517,6 +517,23 @@ def test_a_start_that_is_too_long_is_cut_to_the_best_length(length):
         assert dual.value(share * a, share * z) <= dual.value(a, z)
 
 
+def test_slopes_at_zero_are_no_start_where_regularization_is_weak():
+    risk = LinearRisk(*wide(n=400, d=40, density=0.2), Hinge())
+    start = {lam: DualCoordinate().init(risk, L2(lam), np.zeros(40)).descent.a for lam in (1.0, 1e-5)}
+    assert start[1.0].all()
+    assert not start[1e-5].any()
+
+
+@pytest.mark.parametrize("lam", [0.1, 1e-3, 1e-5])
+def test_the_samples_that_miss_their_margin_at_the_start_have_weight(lam):
+    X, y = wide(n=400, d=40, density=0.2)
+    risk = LinearRisk(X, y, Hinge())
+    w = 1.1 * minimize(risk, L2(lam)).w  # beyond the kinks that the optimum meets
+    misses = y * (X @ w) < 1.0
+    assert 0 < misses.sum() < 400
+    np.testing.assert_array_equal(DualCoordinate().init(risk, L2(lam), w).descent.a != 0.0, misses)
+
+
 @pytest.mark.parametrize(("n", "count"), [(1, 1), (13, 5), (1000, 3), (1000, 1000)])
 def test_the_active_samples_are_permuted_among_themselves(n, count):
     before = np.random.default_rng(0).permutation(n)
