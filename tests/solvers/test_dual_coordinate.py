@@ -459,14 +459,19 @@ def test_the_ends_of_two_runs_predict_the_next_one(loss):
 
 
 def test_margins_that_are_just_missed_are_lifted():
-    X, y = wide(n=400, d=300, noise=0.5)
+    missed, lifted = np.sum([missed_and_lifted(seed) for seed in range(6)], axis=0)
+    assert lifted < 0.75 * missed
+
+
+def missed_and_lifted(seed):
+    """By how much the samples miss their margins before conjugate gradients, and after these are lifted."""
+    X, y = wide(seed, n=400, d=300, noise=0.5)
     risk, reg = LinearRisk(X, y, Hinge()), L2(1e-6)
     descent = DualCoordinate().init(risk, reg, np.zeros(risk.n_params)).descent
     while not descent.face.has_begun:
         descent.run(1)
     point = descent.settled()
-    missed, lifted = (np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted()))
-    assert lifted < 0.7 * missed
+    return [np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted())]
 
 
 @pytest.mark.parametrize("loss", [name for name in KNOWN if name != "logistic"])
