@@ -78,7 +78,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         scores = risk.scores(w0)
         at = risk.phi.evaluate(scores)
         objective = reg.value(w0) + at.value
-        descent = _descent(risk, reg, at.slopes)
+        descent = _descent(risk, reg, at.slopes.copy())  # the next evaluation, at zero, overwrites them
         line = ScoreLine(risk, scores, np.zeros_like(scores))
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)

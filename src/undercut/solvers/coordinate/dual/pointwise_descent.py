@@ -23,6 +23,7 @@ RELEASES = 1  # in one attempt
 AHEAD = 6  # rows that are fetched into the cache before their turn ...
 CACHED = 600_000  # ... unless the active rows have so few entries that they stay there
 LIFTS = 3  # sweeps that lift scores to their margins
+SHORT = 0.005  # share of the slopes at w = 0 that is left at the start, below which zero is a better start
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -228,7 +229,16 @@ def _interval(dual: PointwiseDual, a: FloatArray, samples: Array) -> tuple[Float
 def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray) -> PointwiseDescent:
     """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``weight_i u_i = -slopes_i``."""
     dual = pointwise_dual(risk, reg)
-    return _descent(dual, *halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high)))
+    longest = np.clip(-slopes / dual.strength, dual.low, dual.high)
+    a, z = halved(dual, longest)
+    if _tells_nothing(dual, longest) and np.abs(a).max() < SHORT * np.abs(longest).max():
+        a, z = np.zeros_like(a), np.zeros_like(z)  # samples that meet their margin stay there, and cost no update
+    return _descent(dual, a, z)
+
+
+def _tells_nothing(dual: PointwiseDual, a: FloatArray) -> bool:
+    """Whether all samples miss their margin, as they do at w = 0."""
+    return dual.has_margins and np.array_equal(a, dual.low + dual.high)
 
 
 def followed_pointwise(
