@@ -73,7 +73,7 @@ class NewtonEnd:
 
     def widened(self, risk: LinearRisk, reg: L1 | ElasticNet, gradient: FloatArray, columns: Array) -> NewtonEnd:
         """The same point with more columns; ``gradient`` is ``X' v`` of all."""
-        x = np.append(self.parameters(risk.n_params)[columns], self.at.x[self.columns.size :])
+        x = np.append(np.zeros(columns.size), self.at.x[self.columns.size :])
         known, n = np.isin(columns, self.columns), self.program.rows.n
         x[: columns.size][known] = self.at.x[: self.columns.size]
         program = program_of(risk, reg, columns, self.program.first)

@@ -48,8 +48,9 @@ FARTHER = 2.0  # what this is multiplied by after one has left too early
 SURPLUS = 1.5  # what is in use, in units of what is needed, before it is reduced
 NEAR_END = 0.2  # relative gap from which on interior point steps are worthwhile
 NEARER = 0.9  # share of l1 from which on they take up a feature
+FEWEST, JOINING = 50, 0.1  # features that they take up at once later, at most: a number, and a share of theirs
 LARGEST = 5000  # columns of their problem, at most
-INVESTED = 1.0  # steps of theirs that take as long as all steps before them
+INVESTED = 3.0  # steps of theirs that take as long as all steps before them
 STUCK = 1e-3  # length of a step of theirs that ends them
 LATER = 4.0  # what INVESTED is multiplied by after that
 LOOSE = 1e-9  # share of the range of slopes: a slope nearer than this to that of the loss is equal to it
@@ -160,9 +161,9 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
             progress = replace(state.progress, step=state.progress.step + 1)
             kept = replace(begun, solution=state.solution, progress=progress, work=state.work)
             return replace(kept, invested=LATER * state.invested)
-        w, v = end.parameters(risk.n_params), end.slopes
-        found = _evaluated(risk, reg, w, v, state.norms)
-        after = replace(_after(state, w, found), v=v, scores=found.scores + end.intercept, end=end)
+        w = end.parameters(risk.n_params)
+        found = _evaluated(risk, reg, w, end.slopes, state.norms)
+        after = replace(_after(state, w, found), v=end.slopes, scores=found.scores + end.intercept, end=end)
 
         # The columns that are missing, where they violate their condition most.
         steepness = np.abs(found.gradient)
@@ -170,7 +171,11 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         steepness[end.columns] = 0.0
         if float(steepness.max(initial=0.0)) <= max(inside, l1):
             return after
-        columns = np.union1d(end.columns, np.flatnonzero(steepness > NEARER * l1))
+        joining = np.flatnonzero(steepness > NEARER * l1)
+        most = max(FEWEST, int(JOINING * end.columns.size))
+        if joining.size > most:  # slopes far from the optimum say little about the others
+            joining = joining[np.argpartition(-steepness[joining], most)[:most]]
+        columns = np.union1d(end.columns, joining)
         return replace(after, end=end.widened(risk, reg, found.gradient, columns))
 
     @override
