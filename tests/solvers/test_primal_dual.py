@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,16 @@ def test_where_interior_point_steps_are_stuck_the_others_go_on(monkeypatch):
     states = stepped(risk, L1(0.02 * largest_lambda(risk)))
     assert states[-1].invested > primal_dual.INVESTED
     assert states[-1].progress.gap <= 1e-6 * states[-1].progress.objective
+
+
+def test_interior_point_steps_are_resumed_identically():
+    risk, solver = problem(Hinge(), n=400, d=600, fit_intercept=True), PrimalDual()
+    reg = L1(0.01 * largest_lambda(risk))
+    state = next(state for state in stepped(risk, reg) if state.end is not None)
+    saved = replace(state, saddle=None, end=replace(state.end, program=None))
+    once, again = solver.step(risk, reg, state), solver.step(risk, reg, solver.restored(risk, reg, saved))
+    assert again.progress == once.progress
+    assert np.array_equal(again.v, once.v)
 
 
 def test_the_start_of_interior_point_steps_is_balanced_and_near_the_point():
