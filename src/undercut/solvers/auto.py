@@ -189,7 +189,7 @@ TABLE = (
         "kinked loss with L1, sparse X in main memory",
         lambda risk, reg: reg.strong_convexity == 0.0 and accepts(PrimalDual(), risk, reg),
         lambda risk: Relay(candidates=(PrimalDual(), LevelBundle())),
-        "a step is two products with a small part of X, and no factorization grows with the parameters in use",
+        "steps of two products with a part of X find the parameters, interior point steps on these the last digits",
     ),
     Row(
         "kinked loss with elastic net, sparse X in main memory",
