@@ -289,7 +289,7 @@ TABLE = (
         "a few planes take less time than a few sweeps",
     ),
     Row(
-        f"kinked loss, large X; few samples, over {MANY_FEATURES} features, or over {SEVERAL_FEATURES} and large lambda",
+        f"kinked loss, large X; few samples, over {MANY_FEATURES} features, or {SEVERAL_FEATURES} and large lambda",
         lambda risk, reg: is_kinked(risk) and has_good_sweeps(risk, reg) and has_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
