@@ -211,7 +211,8 @@ def has_several_samples(risk: Risk) -> bool:
 def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
     """Whether a smooth loss has few dual variables, and lambda is so small that Newton steps need many products.
 
-    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.
+    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.  Sweeps
+    for squares without free intercept are few at any lambda.
     """
     X = features(risk)
     if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
@@ -221,6 +222,8 @@ def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(X, SparseDesign):
         return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
+    if has_quadratic_dual(risk, reg) and not is_smooth_with_intercept(risk):
+        return True
     return dual_condition(X, reg) >= (WEAK_BALANCED if is_smooth_with_intercept(risk) else WEAK_DUAL)
 
 
