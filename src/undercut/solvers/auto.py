@@ -43,6 +43,7 @@ from undercut.solvers.conditions import (
     NEWTON_PARAMS,
     PER_SAMPLE,
     SEVERAL_FEATURES,
+    SEVERAL_PARAMS,
     SMALL,
     WEAK,
     accepts,
@@ -70,6 +71,7 @@ from undercut.solvers.conditions import (
     is_strongest,
     is_weak,
     is_wide,
+    needs_planes,
     samples_per_feature,
     sorts,
 )
@@ -145,8 +147,11 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss, weak regularization",
-        lambda risk, reg: is_weak(risk, reg) and not isinstance(risk, SmoothRisk) and is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, kinked loss; weak regularization, or from {SEVERAL_PARAMS} "
+        "parameters on any but a strong one",
+        lambda risk, reg: (
+            not isinstance(risk, SmoothRisk) and is_small(risk, reg) and (is_weak(risk, reg) or needs_planes(risk, reg))
+        ),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),

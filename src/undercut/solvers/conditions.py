@@ -41,7 +41,7 @@ from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
-STRONG = 5.0  # condition of the dual: up to here some ten sweeps are enough
+STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
 STRONGEST, FLAT = 0.01, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 WEAK_DUAL = 5.0  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
@@ -170,6 +170,13 @@ def is_strong(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
     X = large_sparse(risk)
     return X is not None and dual_condition(X, reg) <= STRONG
+
+
+def needs_planes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a small problem with a kinked loss has so many parameters and so small a lambda that planes are many."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix) or risk.n_params < SEVERAL_PARAMS:
+        return False
+    return dual_condition(risk.design, reg) > STRONG
 
 
 def is_strongest(risk: Risk, reg: Regularizer) -> bool:
