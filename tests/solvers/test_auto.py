@@ -10,7 +10,18 @@ import pytest
 import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, ElasticNet, FunctionRisk, Hinge, MulticlassRisk, Ramp, SequenceLabeler, SquaredHinge
+from undercut import (
+    L1,
+    L2,
+    Absolute,
+    ElasticNet,
+    FunctionRisk,
+    Hinge,
+    MulticlassRisk,
+    Ramp,
+    SequenceLabeler,
+    SquaredHinge,
+)
 from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
@@ -36,18 +47,10 @@ from undercut.solvers import (
     TruncatedNewton,
     WorkingSet,
 )
-from undercut.solvers.auto import (
-    FEW_STEPS,
-    LEAST_PLANES,
-    MOST_PLANES,
-    PLANES_BYTES,
-    SEVERAL_STEPS,
-    TABLE,
-    chain_planes,
-    resolve,
-)
+from undercut.solvers.auto import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.conditions import NEWTON_PARAMS
+from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -77,10 +80,17 @@ def sparse(n, d, loss, **options):
     return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
+def dense(n, d, loss):
+    return LinearRisk(np.random.default_rng(0).standard_normal((n, d)), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
+
+
 def several_classes(d, loss, n=1000):
     return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss)
 
 
+PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS)
+POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
+SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
@@ -103,12 +113,19 @@ CASES = [
     ),
     (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
+    (Problem("hinge").risk(), L2(1e-3), PLANES_FIRST),
+    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge", n=3001).risk(), L2(1e-7), PLANES_FIRST),
+    (Problem("hinge", n=3001, d=40).risk(), L2(1e-7), POINTS_FIRST),
+    (dense(300, 1001, Hinge()), L2(1e-3), SWEEPS_FIRST),
+    (dense(300, 1001, Hinge()), L2(1e-7), POINTS_FIRST),
+    (dense(300, 1001, Hinge()), L2(100.0), LineSearchBundle()),
+    (dense(300, 1001, Absolute()), L2(1e-3), POINTS_FIRST),
+    (dense(300, 1001, Logistic()), L1(1e-6), Relay(candidates=(InteriorPoint(), WorkingSet()))),
+    (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
     (Problem("hinge", d=40).risk(), L2(1e-2), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge", d=40).risk(), L2(1e2), LineSearchBundle()),
-    (Problem("hinge", d=39).risk(), L2(1e-2), LineSearchBundle()),
-    (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
-    (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge", d=39).risk(), L2(1e-2), SWEEPS_FIRST),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -128,11 +145,11 @@ CASES = [
     (Problem("squared_hinge", n=2 * NEWTON_PARAMS + 3, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("hinge", n=800, d=200).risk(), L2(1e-3), DUAL_THEN_PLANES),
-    (Problem("hinge", n=801, d=200).risk(), L2(1e-3), LineSearchBundle()),
-    (Problem("hinge", n=400, d=200).risk(), L2(1e-3), LineSearchBundle()),
+    (Problem("hinge", n=801, d=200).risk(), L2(1e-3), PLANES_FIRST),
+    (Problem("hinge", n=400, d=200).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=800, d=200).risk(), L2(1e3), LineSearchBundle()),
-    (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
-    (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
+    (Problem("hinge").risk(), L2(0.1), PLANES_FIRST),
+    (Problem("logistic", n=300).risk(), L1(0.1), Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
     (sparse(2003, 1001, SquaredHinge()), ElasticNet(1e-6), WorkingSet()),
@@ -151,9 +168,9 @@ CASES = [
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(1000, 201, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
-    (sparse(1000, 201, Hinge()), L2(1e-5), LineSearchBundle()),
+    (sparse(1000, 201, Hinge()), L2(1e-5), PLANES_FIRST),
     (sparse(804, 201, Hinge()), L2(1e-5), DUAL_THEN_PLANES),
-    (sparse(1000, 200, Hinge()), L2(1e-3), LineSearchBundle()),
+    (sparse(1000, 200, Hinge()), L2(1e-3), PLANES_FIRST),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
     (several_classes(200, CrammerSinger()), L2(0.1), DUAL_THEN_PLANES),

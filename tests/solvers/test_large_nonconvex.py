@@ -9,8 +9,9 @@ from undercut import L2, Checkpoint, FunctionRisk, Lbfgs, NonconvexBundle, Statu
 from undercut.errors import ParameterError
 from undercut.risks import CRF, M3N, NetworkChainRisk
 from undercut.solvers import StochasticGradient
-from undercut.solvers.auto import MANY_PARAMS, resolve
+from undercut.solvers.auto import resolve
 from undercut.solvers.bundle.plane_rows import FIRST_CAPACITY, PlaneRows, SingleRows
+from undercut.solvers.memory import MANY_PARAMS
 
 
 def letters(seed=0, hidden=(12,)):

@@ -61,3 +61,11 @@ def test_the_solver_that_ended_a_run_begins_the_next_one_with_its_state():
     assert state.inner.before.strength == 0.1
     alone = minimize(risk, L2(0.05), stop=Stop(gap_rel=1e-6))
     assert state.progress.objective == pytest.approx(alone.objective, rel=1e-5)
+
+
+def test_the_last_solver_stalls_as_it_would_alone():
+    settings = {"stop": Stop(gap_rel=0.0, max_steps=5000)}
+    alone = minimize(RISK, L2(1e-3), LineSearchBundle(), **settings)
+    relay = minimize(RISK, L2(1e-3), Relay(candidates=(LineSearchBundle(),)), **settings)
+    assert alone.status is Status.STALLED
+    assert (relay.status, relay.n_steps) == (Status.STALLED, alone.n_steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from undercut.contracts import (
     LineRisk,
@@ -21,7 +21,6 @@ from undercut.contracts import (
     Solver,
 )
 from undercut.errors import ParameterError
-from undercut.maps.streamed import StreamedDesign
 from undercut.regularizers import Entropy, SquaredLp
 from undercut.risks import (
     ChainRisk,
@@ -47,7 +46,7 @@ from undercut.solvers.conditions import (
     SMALL,
     WEAK,
     accepts,
-    features,
+    ends_a_path,
     has_dual,
     has_easy_dual,
     has_few_params,
@@ -62,14 +61,17 @@ from undercut.solvers.conditions import (
     is_kernel_machine,
     is_kinked,
     is_least_squares,
+    is_margin_dual,
     is_much_wider,
     is_narrow,
     is_one,
+    is_short_and_wide,
     is_small,
     is_stored,
     is_strong,
     is_strongest,
     is_weak,
+    is_weak_for_rows,
     is_wide,
     needs_planes,
     samples_per_feature,
@@ -81,6 +83,7 @@ from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.memory import chain_planes, plane_settings, within_memory
 from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
@@ -93,11 +96,8 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-SEVERAL_STEPS = 10  # the same for L1 with several classes
+SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same for L1 with several classes, and for a kinked loss with few parameters
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
-PLANES_BYTES = 2**27  # memory of the planes of a chain; with half a million weights more planes gained nothing
-LEAST_PLANES, MOST_PLANES = 20, 200
-MANY_PARAMS = 50_000  # of a risk that is not convex: planes take less memory, and their products less time
 
 
 class Row(NamedTuple):
@@ -174,6 +174,18 @@ TABLE = (
         "many parameters are not zero, and a sweep over the samples costs the same however many",
     ),
     Row(
+        f"L1 or elastic net, smooth loss, dense X with at most {FEW_PARAMS} samples and more features, tiny lambda",
+        lambda risk, reg: accepts(WorkingSet(), risk, reg) and ends_a_path(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
+        "nearly as many parameters as samples are not zero, and which ones hardly matters to an interior point step",
+    ),
+    Row(
+        f"L1 or elastic net, smooth loss, X in main memory, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: has_few_params(risk) and accepts(WorkingSet(), risk, reg) and has_kinked_form(risk, reg),
+        lambda risk: Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS),
+        "only the parameters that are not zero cost anything; features of very different sizes need Newton steps",
+    ),
+    Row(
         "L1 or elastic net, smooth loss, X in main memory",
         lambda risk, reg: accepts(WorkingSet(), risk, reg),
         lambda risk: WorkingSet(),
@@ -248,10 +260,22 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
-        f"kinked loss, weak regularization, at most {FEW_PARAMS} parameters",
-        lambda risk, reg: is_weak(risk, reg) and has_few_params(risk) and has_kinked_form(risk, reg),
+        f"kinked loss, weak regularization or long rows, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
+        f"margin loss with a kink, dense X with at most {FEW_PARAMS} samples and more features, not weak",
+        lambda risk, reg: is_short_and_wide(risk, reg) and not is_weak(risk, reg) and is_margin_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS),
+        "some ten sweeps take less time than the many planes",
+    ),
+    Row(
+        f"kinked loss, dense X with at most {FEW_PARAMS} samples and more features",
+        lambda risk, reg: is_short_and_wide(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        "equations of the size of the samples make a whole Newton step",
     ),
     Row(
         f"a measure of all labels or a ranking, over {PER_SAMPLE} features per sample",
@@ -338,6 +362,12 @@ TABLE = (
         "a Newton step takes fewer products with X than the planes that it replaces",
     ),
     Row(
+        f"kinked loss, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: has_few_params(risk) and has_kinked_form(risk, reg),
+        lambda risk: Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS),
+        "few planes are enough unless features have very different sizes, which Newton steps do not notice",
+    ),
+    Row(
         "anything else",
         lambda risk, reg: True,
         lambda risk: LineSearchBundle(),
@@ -366,27 +396,3 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen
-
-
-def chain_planes(n_params: int) -> int:
-    """As many planes as fit into 128 MB, within limits."""
-    return min(max(PLANES_BYTES // (8 * n_params), LEAST_PLANES), MOST_PLANES)
-
-
-def plane_settings(n_params: int) -> dict[str, Any]:
-    """How planes of a risk that is not convex are stored: from many parameters on in single precision."""
-    if n_params < MANY_PARAMS:
-        return {}
-    return {"precision": "single", "max_planes": min(max(PLANES_BYTES // (4 * n_params), LEAST_PLANES), MOST_PLANES)}
-
-
-def within_memory(solver: AnySolver, risk: Risk) -> AnySolver:
-    """The solver with as many planes as fit beside rows that stay on disk; itself where X is in memory."""
-    X = features(risk)
-    if not isinstance(X, StreamedDesign):
-        return solver
-    if isinstance(solver, Race | Relay):
-        return replace(solver, candidates=tuple(within_memory(each, risk) for each in solver.candidates))
-    most = max(X.plane_bytes // (3 * 8 * risk.n_params), LEAST_PLANES)  # they are copied when their number doubles
-    planes = getattr(solver, "max_planes", 0)
-    return replace(cast(Any, solver), max_planes=most) if planes is None or planes > most else solver

@@ -24,7 +24,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import L2, KernelNorm
+from undercut.regularizers import L1, L2, ElasticNet, KernelNorm
 from undercut.risks import (
     GramRisk,
     LinearRisk,
@@ -55,6 +55,9 @@ FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some 
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
+LONG_ROWS = 2e5  # mean squared length of a row over lambda: above, the same
+SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
+WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -125,10 +128,44 @@ def is_weak(risk: Risk, reg: Regularizer) -> bool:
     """Whether lambda is so small that planes need many steps."""
     if not isinstance(risk, LinearRisk):
         return False
-    if not isinstance(risk.loss, MarginLoss):
-        return reg.strong_convexity < WEAK
-    has_several = risk.n_params >= SEVERAL_PARAMS or max(risk.n_samples, risk.n_params) <= SMALL
-    return reg.strong_convexity < WEAK_MARGIN and has_several
+    return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
+
+
+def is_weak_for_rows(risk: Risk, reg: Regularizer) -> bool:
+    """The same for more samples, where lambda may be small beside the squares of features too."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, MarginLoss)):
+        return is_weak(risk, reg)
+    if risk.n_params < SEVERAL_PARAMS and risk.n_samples > FEW_SAMPLES:
+        return False
+    return is_weak(risk, reg) or has_long_rows(risk, reg)
+
+
+def has_long_rows(risk: LinearRisk, reg: Regularizer) -> bool:
+    X = risk.design
+    return isinstance(X, Matrix) and _mean_square(X) > LONG_ROWS * reg.strong_convexity
+
+
+def is_short(risk: Risk) -> bool:
+    """Whether a dense X has more features than samples, and few of these."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)):
+        return False
+    n_samples, n_features = risk.design.shape
+    return bool(n_samples < n_features and n_samples <= FEW_PARAMS and n_samples * n_features <= SHORT_ENTRIES)
+
+
+def is_short_and_wide(risk: Risk, reg: Regularizer) -> bool:
+    """Whether that holds for a kinked problem, and planes are not so few that they take less time."""
+    if not (isinstance(risk, LinearRisk) and is_short(risk) and accepts(InteriorPoint(), risk, reg)):
+        return False
+    return dual_condition(cast(DenseDesign, risk.design), reg) > STRONG
+
+
+def ends_a_path(risk: Risk, reg: Regularizer) -> bool:
+    """Whether X is short, and lambda so small that the penalty hardly keeps a parameter at zero."""
+    if not (is_short(risk) and isinstance(reg, L1 | ElasticNet)):
+        return False
+    steepest = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
+    return bool(np.all(reg.terms.l1 < WEAK_SHARE * steepest))
 
 
 def is_least_squares(risk: Risk, reg: Regularizer) -> bool:
@@ -242,6 +279,11 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
     return dual_condition(X, reg) <= EASY_DUAL
 
 
+def _mean_square(X: Matrix) -> float:
+    """The mean squared length of a row."""
+    return float(X.squared_rmatvec(np.ones(X.shape[0])).sum()) / X.shape[0]
+
+
 def is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
     X = large_sparse(risk)
@@ -261,6 +303,10 @@ def has_quadratic_dual(risk: Risk, reg: Regularizer) -> bool:
     if not (isinstance(risk, LinearRisk) and isinstance(reg, L2) and has_dual(risk, reg)):
         return False
     return not isinstance(risk.loss, Logistic)
+
+
+def is_margin_dual(risk: Risk, reg: Regularizer) -> bool:
+    return isinstance(risk, LinearRisk) and isinstance(risk.loss, MarginLoss) and has_dual(risk, reg)
 
 
 def is_kernel_machine(risk: Risk, reg: Regularizer) -> bool:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from undercut.contracts import Regularizer, Risk, State
 from undercut.errors import NonfiniteError, require
+from undercut.solvers.driver import STALLED_STEPS
 from undercut.solvers.team import Team
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
@@ -30,6 +31,7 @@ class RelayState:
     solution: FloatArray
     progress: Progress
     status: Status | None = None
+    unchanged: int = 0  # steps of the last solver without a better point or bound
 
 
 @final
@@ -83,7 +85,9 @@ class Relay(Team[RelayState]):
         # 3. The next solver, where this one has stalled.
         status = solver.ended(inner)
         if is_last:
-            return replace(moved, status=status)
+            unchanged = state.unchanged + 1 if _is_same(moved.progress, state.progress) else 0
+            stalled = solver.may_stall and unchanged >= STALLED_STEPS["global"]
+            return replace(moved, status=Status.STALLED if stalled else status, unchanged=unchanged)
         stays = status is None and moved.idle < self.patience
         return moved if stays else self._handed_over(risk, reg, moved, step)
 
@@ -106,6 +110,10 @@ class Relay(Team[RelayState]):
         inner = self.candidates[at].init(risk, reg, state.solution)
         fresh = replace(state, at=at, inner=_Unused(state.solution, Progress()), idle=0)
         return _merged(fresh, inner, self.candidates[at].name, step)
+
+
+def _is_same(now: Progress, last: Progress) -> bool:
+    return now.objective == last.objective and now.lower_bound == last.lower_bound
 
 
 @dataclass(frozen=True)

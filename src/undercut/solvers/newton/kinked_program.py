@@ -37,7 +37,7 @@ from undercut.types import FloatArray
 TINY = 1e-200  # instead of zero, where a problem is empty
 FEW_SAMPLES = 2.0  # samples per parameter up to which the equations have the size of the samples
 VERY_SMALL, SMALL = 100, 500  # numbers of samples up to which they always have, and may have in the last steps
-MOST_ENTRIES = 4_000_000  # of a dense copy of X
+MOST_ENTRIES = 10_000_000  # of a dense copy of X
 SPARSE = 0.05  # share of the products of entries of a column that are not zero, up to which these alone are computed
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
