@@ -47,9 +47,11 @@ from undercut.solvers.auto import (
     resolve,
 )
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
-from undercut.solvers.conditions import NEWTON_PARAMS
+from undercut.solvers.conditions import NEWTON_PARAMS, QUICK, SAMPLE_WORK
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
+
+MANY = QUICK // SAMPLE_WORK  # samples of which an interior point step takes too long to be preferred to a few planes
 
 
 class Signs:
@@ -85,10 +87,11 @@ CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
-    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=MANY).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("hinge").risk(), Entropy(0.1), Relay(candidates=(SmallProgram(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), Entropy(0.1), LevelBundle()),
-    (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
+    (Problem("hinge", n=300, d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
     (
@@ -96,25 +99,27 @@ CASES = [
         L1(0.1),
         Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
     ),
-    (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-5), LineSearchBundle()),
-    (Problem("hinge", n=300).risk(), L2(1e-7), LineSearchBundle()),
-    (Problem("hinge", n=300, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("absolute", n=MANY).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("hinge", n=300).risk(), L2(1e-5), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
+    (sparse(30, 30, Hinge()), L2(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=MANY).risk(), L2(1e-7), LineSearchBundle()),
+    (Problem("hinge", n=MANY, d=40).risk(), L2(1e-7), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
     (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
     (Problem("logistic").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
     (Problem("logistic").risk(), L2(0.1), Newton()),
+    (Problem("logistic", n=20, d=NEWTON_PARAMS + 1).risk(), L2(0.1), Relay(candidates=(SmallProgram(), Newton()))),
     (
-        Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
+        Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(),
         L2(0.1),
         Race(candidates=(LineSearchBundle(), TruncatedNewton())),
     ),
-    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
+    (Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
-    (Problem("hinge").risk(), L2(0.1), LineSearchBundle()),
+    (Problem("squared", n=20, d=30).risk(), L2(0.1), LeastSquares()),
+    (Problem("hinge", n=MANY).risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Race(candidates=(DualCoordinate(), WorkingSet()))),
@@ -126,8 +131,7 @@ CASES = [
         L2(0.1),
         Race(candidates=(TruncatedNewton(), LineSearchBundle())),
     ),
-    (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
+    (sparse(MANY, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(1000, 201, Hinge()), L2(1e-3), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
     (sparse(1000, 201, Hinge()), L2(1e-5), LineSearchBundle()),
     (sparse(1000, 200, Hinge()), L2(1e-3), LineSearchBundle()),

@@ -46,6 +46,7 @@ from undercut.solvers.conditions import (
     MANY_FEATURES,
     NEWTON_PARAMS,
     PER_SAMPLE,
+    QUICK,
     SEVERAL_FEATURES,
     SMALL,
     WEAK,
@@ -62,12 +63,14 @@ from undercut.solvers.conditions import (
     is_much_wider,
     is_narrow,
     is_one,
+    is_quick,
     is_small,
     is_smooth_with_intercept,
     is_stored,
     is_strong,
     is_weak,
     is_wide,
+    is_wider,
     needs_many_planes,
     sorts,
 )
@@ -88,8 +91,7 @@ from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 
-FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-SEVERAL_STEPS = 10  # the same for L1 with several classes
+FEW_STEPS, SEVERAL_STEPS = 5, 10  # within which planes must halve the gap: elastic net, L1 with several classes
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 PLANES_BYTES = 2**27  # memory of the planes of a chain; with half a million weights more planes gained nothing
 LEAST_PLANES, MOST_PLANES = 20, 200
@@ -143,10 +145,10 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss, weak regularization",
-        lambda risk, reg: is_weak(risk, reg) and not isinstance(risk, SmoothRisk) and is_small(risk, reg),
-        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
-        "one compiled call to any accuracy, however small lambda is",
+        f"kinked loss, at most {QUICK} operations in an interior point step",
+        lambda risk, reg: not isinstance(risk, SmoothRisk) and is_quick(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "a compiled call takes less time than a few planes",
     ),
     Row(
         f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
@@ -317,6 +319,12 @@ TABLE = (
         lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        f"smooth loss, more features than samples, at most {QUICK} operations in an interior point step",
+        lambda risk, reg: isinstance(risk, SmoothRisk) and is_wider(risk) and is_quick(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), Newton())),
+        "a compiled call, with equations of the size of the samples",
     ),
     Row(
         f"smooth loss, one score per sample, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",

@@ -21,7 +21,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import L2, KernelNorm
+from undercut.regularizers import L2, Entropy, KernelNorm, SquaredLp
 from undercut.risks import (
     GramRisk,
     LinearRisk,
@@ -41,6 +41,8 @@ SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate d
 STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here some ten sweeps are enough
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
+QUICK = 16_000_000  # operations: such a step takes a millisecond
+SAMPLE_WORK = 1000  # of a sample in such a step, beside the products of its features
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
@@ -87,6 +89,19 @@ def has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
 def is_small(risk: Risk, reg: Regularizer) -> bool:
     is_small = isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
     return is_small and accepts(SmallProgram(), risk, reg)
+
+
+def is_quick(risk: Risk, reg: Regularizer) -> bool:
+    """Whether all steps of an interior point method, compiled or not, take some ten milliseconds."""
+    if not isinstance(risk, LinearRisk) or isinstance(reg, Entropy | SquaredLp):
+        return False
+    n, d = risk.design.shape
+    return n * (d * min(n, d) + SAMPLE_WORK) <= QUICK and accepts(SmallProgram(), risk, reg)
+
+
+def is_wider(risk: Risk) -> bool:
+    """Whether X has more features than samples."""
+    return isinstance(risk, LinearRisk) and bool(risk.design.shape[1] > risk.design.shape[0])
 
 
 def is_narrow(risk: Risk) -> bool:

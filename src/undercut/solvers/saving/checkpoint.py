@@ -40,9 +40,9 @@ class Checkpoint:
     >>> risk, reg = LinearRisk(rng.normal(size=(50, 9)), rng.choice([-1.0, 1.0], 50), Hinge()), L2(1e-3)
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = f"{folder.name}/run.ck"
-    >>> first = minimize(risk, reg, stop=Stop(max_steps=5), callbacks=[Checkpoint(path)])
-    >>> second = minimize(risk, reg, resume=path)
-    >>> whole = minimize(risk, reg)
+    >>> first = minimize(risk, reg, "line_search_bundle", stop=Stop(max_steps=5), callbacks=[Checkpoint(path)])
+    >>> second = minimize(risk, reg, "line_search_bundle", resume=path)
+    >>> whole = minimize(risk, reg, "line_search_bundle")
     >>> (first.n_steps, second.n_steps) == (5, whole.n_steps), second.lower_bound == whole.lower_bound
     (True, True)
     >>> folder.cleanup()
