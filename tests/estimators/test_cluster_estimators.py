@@ -85,12 +85,17 @@ def test_a_classifier_of_dask_arrays_is_that_of_arrays(data, arrays):
         {"loss": "hinge", "solver": "line_search_bundle"},
         {"loss": "logistic", "multi_class": "multinomial"},
         {"multi_class": "crammer_singer", "fit_intercept": False, "solver": "cutting_plane", "gap_rel": 0.1},
-        {"loss": "ramp", "fit_intercept": False, "solver": "nonconvex_bundle"},
     ],
 )
 def test_the_problems_of_partitions_are_those_of_all_rows(data, here, settings):
     one, other = (LinearClassifier(**({"lam": 0.05} | settings)) for _ in range(2))
     assert_same(one.fit(here), other.fit(*data))
+
+
+def test_a_loss_that_is_not_convex_ends_as_low_on_partitions_as_on_all_rows(data, here):
+    settings = {"loss": "ramp", "lam": 0.05, "fit_intercept": False, "solver": "nonconvex_bundle"}
+    one, other = (LinearClassifier(**settings) for _ in range(2))
+    assert one.fit(here).objective_ == pytest.approx(other.fit(*data).objective_, rel=1e-2)
 
 
 def test_weights_of_dask_arrays_are_those_of_arrays(data, arrays):

@@ -268,7 +268,7 @@ def test_a_data_frame_keeps_its_names():
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = TransductiveClassifier().fit(frame, pd.Series(shown))
     assert list(model.feature_names_in_) == list("abcd")
-    np.testing.assert_allclose(model.coef_, TransductiveClassifier().fit(X, shown).coef_, rtol=1e-3)
+    np.testing.assert_allclose(model.coef_, TransductiveClassifier().fit(X, shown).coef_, atol=0.05)
 
 
 def test_single_precision_is_close():
