@@ -240,5 +240,4 @@ def pseudo_inverse(C: FloatArray) -> FloatArray:
     if failed or float(np.abs(factor.diagonal()).min()) < SINGULAR:
         return np.asarray(np.linalg.pinv(C / size, hermitian=True) / size)
     lower = dpotri(factor, lower=1)[0]
-    inverse: FloatArray = np.tril(lower) + np.tril(lower, -1).T - 1.0 / n
-    return inverse / size
+    return np.asarray((np.tril(lower) + np.tril(lower, -1).T - 1.0 / n) / size)
