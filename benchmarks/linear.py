@@ -89,7 +89,7 @@ def shares(X: sp.csr_matrix, y: np.ndarray, lam: float) -> str:
     watched = [(owner, name, "matvec") for owner in designs for name in ("matvec", "rmatvec")]
     watched += [(Bundle, name, "QP") for name in ("add", "minimize")]
     watched += [(owner, name, "line search") for owner in losses for name in ("evaluate", "minimizer")]
-    watched += [(ScoreLine, "_scores_at", "line search")]
+    watched += [(ScoreLine, "scores_at", "line search")]
     with ExitStack() as stack:
         for owner, name, part in watched:
             if name in vars(owner):

@@ -11,14 +11,15 @@ from undercut.cli import main
 
 
 @pytest.fixture
-def undercut(monkeypatch, capsys):
-    """Run a command; its exit code, standard output and standard error."""
+def undercut(monkeypatch, capsys, request):
+    """Run a command; its exit code, standard output and standard error, which a failing test shows."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["undercut", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
         printed = capsys.readouterr()
+        request.node.add_report_section("call", "undercut", printed.out + printed.err)
         return ended.value.code or 0, printed.out, printed.err
 
     return run

@@ -32,7 +32,7 @@ class Fixed(Surrogate):
         return self.w
 
 
-def choice(surrogates, measure=BreakEven(), solve=lambda risk, problem, rough: risk, is_over=lambda: False):  # noqa: B008
+def choice(surrogates, measure=BreakEven(), solve=lambda risk, start, problem, rough: risk, is_over=lambda: False):  # noqa: B008
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(400) > 1.0, 1.0, -1.0)
@@ -76,9 +76,23 @@ def test_where_the_measure_does_not_tell_two_rankings_apart_the_average_precisio
 
 def test_a_surrogate_whose_fits_take_too_many_steps_is_given_up_unless_it_is_the_first():
     slow, good = Fixed([0.0, 1.0, 0.0]), Fixed([1.0, 0.0, 0.0])
-    solve = lambda risk, problem, rough: None if rough.max_steps < 1000 else risk  # noqa: E731
+    solve = lambda risk, start, problem, rough: None if rough.max_steps < 1000 else risk  # noqa: E731
     assert choice([slow, good], solve=solve).surrogate is slow
     assert (slow.n_fits, good.n_fits) == (5, 1)
+
+
+def test_fits_of_a_fold_begin_at_what_the_leader_learned_without_the_same_fold():
+    starts = []
+
+    def solve(risk, start, problem, rough):
+        starts.append(start)
+        return risk + 0.01 * len(starts)
+
+    choice([Fixed([1.0, 2.0, 0.0]), Fixed([1.0, 0.0, 0.0]), Fixed([1.0, 0.1, 0.0])], solve=solve)
+    assert starts[:5] == [None] * 5
+    first, second = np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    np.testing.assert_allclose(starts[5:10], [first + 0.01 * number for number in range(1, 6)])
+    np.testing.assert_allclose(starts[10:12], [second + 0.01 * number for number in range(6, 8)])
 
 
 def test_nothing_is_chosen_after_an_interruption():
@@ -95,6 +109,16 @@ def overlapping(seed, n=600):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 6))
     return X, (X[:, 0] + X[:, 1] + 1.2 * rng.standard_normal(n) > 2.0) * 1
+
+
+def test_the_fit_to_all_samples_begins_at_the_best_point_that_is_known():
+    X, y = overlapping(2)
+    model = MultivariateClassifier("f1", lam=1e-3, surrogate="own", threshold="own", gap_rel=1e-2)
+    minimizer, signs = model._minimizer(), np.where(y == 1, 1.0, -1.0)
+    best = model.fit(X, y).coef_[0]
+    poor = [np.zeros(6), best, -best]
+    fitted = model._fitted_to_all(minimizer, model._surrogate("own"), as_design(X), signs, poor)
+    assert fitted.result.trace[0].objective == pytest.approx(model.objective_)
 
 
 def test_cross_validation_chooses_the_surrogate_and_its_lambda_together():

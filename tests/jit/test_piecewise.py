@@ -14,10 +14,9 @@ from undercut._jit import piecewise
 from undercut._jit.crossing import crossing
 
 
-def weighted_problem(name, seed, *, on_kinks):
+def weighted_problem(name, seed, *, on_kinks, n=25):
     """Scores, a direction and weights; many scores sit exactly on a kink where ``on_kinks``."""
     rng, case = np.random.default_rng(seed), LOSSES[name]
-    n = 25
     y = case.draw_targets(rng, n)
     scores = rng.choice([y, rng.standard_normal(n)], 1)[0] if on_kinks else rng.standard_normal(n)
     direction = rng.integers(-2, 3, n).astype(np.float64)
@@ -58,3 +57,14 @@ def test_slopes_at_the_best_intercept_are_subgradients_that_sum_to_zero(name, se
     here, ahead, behind = (weight * case.formula(y, scores + b + h) for h in (0.0, step, -step))
     assert (slopes <= (ahead - here) / step + 1e-6).all()
     assert (slopes >= (here - behind) / step - 1e-6).all()
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+@pytest.mark.parametrize("b", [-1.5, 0.0, 0.3])
+def test_many_samples_have_the_sum_and_the_slopes_of_the_formula(name, b):
+    case, y, scores, _, weight = weighted_problem(name, 1, on_kinks=False, n=1003)
+    slopes = np.empty_like(scores)
+    value = piecewise.at_intercept(*case.loss.pieces(y), weight, scores, b, slopes)
+    assert value == pytest.approx(math.fsum(weight * case.formula(y, scores + b)), rel=1e-12)
+    ahead, behind = (case.formula(y, scores + b + h) for h in (1e-9, -1e-9))
+    np.testing.assert_allclose(slopes, weight * (ahead - behind) / 2e-9, atol=1e-5)

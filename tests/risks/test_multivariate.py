@@ -580,13 +580,30 @@ def test_scores_that_overflow_are_called_so(name, fit_intercept):
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.05, 1.0, 20.0])
-def test_the_search_by_bounds_finds_the_worst_table_of_the_matthews_correlation(scale, rng):
+def test_the_linear_search_finds_the_worst_table_of_the_matthews_correlation(scale, rng):
     by_all_tables = ContingencyMeasure(Matthews().loss)
     for _ in range(30):
         positives, negatives = (np.sort(rng.standard_normal(rng.integers(1, 60)) * scale)[::-1] for _ in range(2))
         ranked = Ranked.of(positives + rng.integers(-1, 3), negatives, Prices(*rng.choice([0.5, 0.02, 0.001], 2)))
         found = Matthews().value(ranked, Matthews().worst(ranked))
         assert found == pytest.approx(by_all_tables.value(ranked, by_all_tables.worst(ranked)), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e6])
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 0.1, 1.0, 20.0])
+def test_placing_documents_between_their_neighbors_finds_the_worst_average_precision(scale, level, rng):
+    """Each negative by itself, at the best of all places."""
+    for _ in range(20):
+        n, m = rng.integers(1, 40, 2)
+        ranked = Ranked.of(*(np.sort(rng.standard_normal(size).round(1) * scale)[::-1] + level for size in (n, m)))
+        precision = np.arange(1.0, n + 1.0) / (np.arange(1.0, n + 1.0) + np.arange(m + 1.0)[:, None])
+        gains = (precision[:-1] - precision[1:]) / n + (ranked.negatives[:, None] - ranked.positives) / (n * m)
+        best = np.maximum(np.cumsum(gains[:, ::-1], axis=1).max(axis=1), 0.0).sum()
+        found = AveragePrecision().violate(ranked)
+        assert found.value == pytest.approx(best, rel=1e-9, abs=1e-9 + 1e-15 * level)
+        at = found.positives @ ranked.positives + found.negatives @ ranked.negatives
+        assert found.positives.sum() == pytest.approx(-found.negatives.sum())
+        assert found.value - at <= 1.0 + 1e-12
 
 
 def test_equal_scores_have_the_partial_area_of_a_random_order():

@@ -87,6 +87,15 @@ def test_a_linear_risk_in_parts_is_the_whole_risk(name, fit_intercept, rng):
     check_risk(sharded, n_points=3)
 
 
+def test_a_nonconvex_risk_in_parts_has_the_value_and_the_plane_of_the_whole_risk(rng):
+    make = partial(LinearRisk, loss=Ramp())
+    sharded, whole = ShardedRisk.of(divided(DATA, 5), make), make(**DATA)
+    for w in rng.standard_normal((5, D)):
+        cut, expected = sharded.cut(w), whole.cut(w)
+        assert np.isclose(sharded.value(w), whole.value(w), rtol=1e-12)
+        assert np.allclose([*cut.a, cut.b, cut.value], [*expected.a, expected.b, expected.value], rtol=1e-10)
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=["hinge", "logistic"])
 def test_one_and_eight_parts_take_the_steps_of_the_local_solver_to_the_same_certificate(loss, fit_intercept):

@@ -79,9 +79,14 @@ def sparse(n, d, loss, **options):
     return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
-def several_classes(d, loss):
-    return MulticlassRisk(sp.eye_array(1000, d, format="csr"), np.arange(1000) % 3, loss)
+def several_classes(d, loss, n=1000):
+    return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss)
 
+
+DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
+DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
+DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
+NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
 CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
@@ -110,39 +115,45 @@ CASES = [
     (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
     (Problem("logistic").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
     (Problem("logistic").risk(), L2(0.1), Newton()),
-    (Problem("logistic", n=20, d=NEWTON_PARAMS + 1).risk(), L2(0.1), Relay(candidates=(SmallProgram(), Newton()))),
     (
         Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(),
         L2(0.1),
-        Race(candidates=(LineSearchBundle(), TruncatedNewton())),
+        Race(candidates=(TruncatedNewton(), LineSearchBundle())),
     ),
-    (Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
+    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
+    (Problem("squared_hinge", d=NEWTON_PARAMS + 1).risk(), L2(1e-6), DUAL_THEN_NEWTON),
+    (Problem("squared_hinge", n=2 * NEWTON_PARAMS + 3, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
     (Problem("squared", n=20, d=30).risk(), L2(0.1), LeastSquares()),
     (Problem("hinge", n=MANY).risk(), L2(0.1), LineSearchBundle()),
     (Problem("logistic", n=300).risk(), L1(0.1), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
-    (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Race(candidates=(DualCoordinate(), WorkingSet()))),
-    (sparse(200, 1500, Hinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (sparse(200, 1500, SquaredHinge()), L2(0.1), Relay(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (sparse(200, 1500, Logistic()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
-    (
-        sparse(200, 1500, SquaredHinge(), fit_intercept=True),
-        L2(0.1),
-        Race(candidates=(TruncatedNewton(), LineSearchBundle())),
-    ),
+    (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
+    (sparse(2003, 1001, SquaredHinge()), ElasticNet(1e-6), WorkingSet()),
+    (sparse(200, 1500, Hinge()), L2(0.01), DUAL_THEN_PLANES),
+    (sparse(200, 1500, Hinge()), L2(0.1), LineSearchBundle()),
+    (sparse(200, 1500, SquaredHinge()), L2(0.1), DUAL_THEN_PLANES),
+    (sparse(200, 1500, SquaredHinge()), L2(2e-3), NEWTON_OR_PLANES),
+    (sparse(200, 1500, SquaredHinge()), L2(1e-4), DUAL_THEN_NEWTON),
+    (sparse(200, 1500, Logistic()), L2(0.1), NEWTON_OR_PLANES),
+    (sparse(200, 1500, Logistic()), L2(1e-4), DUAL_THEN_NEWTON),
+    (sparse(2000, 1500, Logistic()), L2(1e-6), TruncatedNewton()),
+    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), NEWTON_OR_PLANES),
+    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(MANY, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (sparse(1000, 201, Hinge()), L2(1e-3), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (sparse(1000, 201, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
     (sparse(1000, 201, Hinge()), L2(1e-5), LineSearchBundle()),
     (sparse(1000, 200, Hinge()), L2(1e-3), LineSearchBundle()),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
-    (several_classes(200, CrammerSinger()), L2(0.1), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(200, CrammerSinger()), L2(0.1), DUAL_THEN_PLANES),
     (several_classes(1001, CrammerSinger()), L2(0.1), DualCoordinate()),
-    (several_classes(201, CrammerSinger()), L2(1e-5), Race(candidates=(DualCoordinate(), LineSearchBundle()))),
+    (several_classes(201, CrammerSinger()), L2(1e-5), DUAL_THEN_PLANES),
+    (several_classes(201, CrammerSinger(), n=2011), L2(1e-8), DUAL_OR_PLANES),
     (several_classes(200, CrammerSinger()), L2(1e-5), LineSearchBundle()),
-    (several_classes(1500, Softmax()), L2(0.1), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
-    (several_classes(200, Softmax()), L2(0.1), Race(candidates=(TruncatedNewton(), LineSearchBundle()))),
+    (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
+    (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
+    (several_classes(200, Softmax()), L2(0.1), NEWTON_OR_PLANES),
 ]
 
 

@@ -524,3 +524,21 @@ def test_the_active_samples_are_permuted_among_themselves(n, count):
     shuffle(after, count, 4, 1)
     assert sorted(after[:count]) == sorted(before[:count])
     assert after[count:].tolist() == before[count:].tolist()
+
+
+PENALTIES = (L2(0.3), L2(0.3, center=np.arange(5.0)), L2(0.3, weights=np.arange(1.0, 6.0)), ElasticNet(0.3, 0.5))
+
+
+@losses
+@pytest.mark.parametrize("reg", PENALTIES, ids=["plain", "center", "weights", "elastic net"])
+def test_the_dual_is_minus_the_conjugates_of_penalty_and_losses_at_all_multiples_of_a_point(loss, reg):
+    risk = Problem(loss, d=5).risk()
+    dual = pointwise_dual(risk, reg)
+    a = dual.inside(np.random.default_rng(0).standard_normal(risk.n_samples))
+    z = dual.products(a)
+    on_ray = dual.on_ray(a, z)
+    for t in (1.0, 0.5, 0.3, 0.0):
+        losses_part = float(risk.weight @ conjugate_of(risk.loss, risk.y).values(t * a / dual.cap))
+        assert on_ray(t) == pytest.approx(-losses_part - reg.conjugate(t * dual.strength * z), rel=1e-10, abs=1e-12)
+        assert dual.bound(t * a, t * z, 0.0) == pytest.approx(on_ray(t), rel=1e-10, abs=1e-12)
+        assert dual.bound(t * a, t * z, 0.0) <= on_ray(t)

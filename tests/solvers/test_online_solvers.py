@@ -407,3 +407,11 @@ def test_the_result_says_which_iterate_it_is():
     assert f"last iterate after pass {reached}, the best that was evaluated" in best.message
     blind = minimize(problem.risk(), problem.reg, Pegasos(n_passes=3, evaluate_every=None, average=True))
     assert "mean of the iterates after pass 3" in blind.message
+
+
+def test_a_copy_of_a_game_draws_the_same_numbers_and_leaves_the_first_alone():
+    game = Pegasos(seed=3).new_game(2)
+    copy = game.copy(averaging=False)
+    drawn = copy.rng.integers(0, 2**63, 5)
+    assert np.array_equal(game.rng.integers(0, 2**63, 5), drawn)
+    assert not np.array_equal(copy.rng.integers(0, 2**63, 5), drawn)

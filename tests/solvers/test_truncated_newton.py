@@ -241,6 +241,41 @@ def test_an_inverse_is_kept_while_directions_take_fewer_products_than_a_new_one_
         assert len(made) in expected
 
 
+def counted_calls(monkeypatch, kind, name):
+    calls, plain = [], getattr(kind, name)
+
+    def counted(self, *given):
+        calls.append(name)
+        return plain(self, *given)
+
+    monkeypatch.setattr(kind, name, counted)
+    return calls
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@intercepts
+def test_the_hessian_needs_no_product_for_scores_that_the_line_knows(rng, loss, fit_intercept, monkeypatch):
+    """Along a line one product is enough; those of conjugate gradients are counted elsewhere."""
+    risk = correlated(rng, "dense", loss, fit_intercept=fit_intercept)
+    by_gradients = counted_calls(monkeypatch, type(risk.curvature(np.zeros(risk.n_params))), "product")
+    products = counted_calls(monkeypatch, type(risk.design), "matvec")
+    result = minimize(risk, L2(0.1), TruncatedNewton(), stop=Stop(gap_rel=1e-6))
+    assert result.n_steps >= 2
+    assert len(products) == result.n_steps + (len(by_gradients) if loss == "softmax" else 0)
+
+
+def test_the_diagonal_is_made_again_only_after_a_long_direction(rng, monkeypatch):
+    made = counted_calls(monkeypatch, LinearHessian, "diagonal")
+    monkeypatch.setattr(LinearHessian, "inversion_cost", lambda self: np.inf)
+    risk = correlated(rng, "dense", "logistic", fit_intercept=False)
+    for kept in (0, 1000):
+        made.clear()
+        monkeypatch.setattr("undercut.solvers.newton.truncated_newton.KEPT", kept)
+        result = minimize(risk, L2(1e-6), TruncatedNewton(), stop=Stop(gap_rel=1e-5))
+        assert result.n_steps >= 2
+        assert len(made) == (1 if kept else result.n_steps)
+
+
 def test_a_risk_without_a_hessian_is_refused(signs):
     with pytest.raises(CapabilityError, match=r"TruncatedNewton needs a smooth risk .* no `curvature\(w\)`"):
         minimize(LinearRisk(*signs, Hinge()), L2(0.1), TruncatedNewton())

@@ -30,12 +30,7 @@ def crossing(kinks, jumps, slope, curvature, low):
     lower, upper = -math.inf, math.inf  # sums in another order must not lose the bracket to rounding
     while n > SMALL:
         left, right = _guess_bracket(kinks, jumps, n, slope, curvature)
-        below, inside = 0.0, 0.0
-        for i in range(n):
-            if kinks[i] < left:
-                below += jumps[i]
-            elif kinks[i] <= right:
-                inside += jumps[i]
+        below, inside = _sums(kinks, jumps, n, left, right)
         first, last, closed = left, right, False
         if slope + curvature * left + below >= 0.0:
             upper = left
@@ -75,6 +70,17 @@ def _guess_bracket(kinks, jumps, n, slope, curvature):
             break
         at += 1
     return sample[max(at - 4, 0)], sample[min(at + 4, SAMPLE - 1)]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _sums(kinks, jumps, n, left, right):
+    """The sums of the jumps below ``left``, and from there to ``right``; a branch per kink would be slower."""
+    below, inside = 0.0, 0.0
+    for i in range(n):
+        t, jump = kinks[i], jumps[i]
+        below += jump if t < left else 0.0
+        inside += jump if t >= left and t <= right else 0.0
+    return below, inside
 
 
 @njit(inline="always")

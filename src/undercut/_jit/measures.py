@@ -6,9 +6,6 @@ import numpy as np
 
 from undercut._jit.compile import njit
 
-SMALL_BOX = 16  # tables that are tried one by one
-MOST_BOXES = 256  # that wait at a time: each of at most 2 * 64 halvings leaves one behind
-
 
 @njit(cache=True)
 def worst_fbeta(missed, alarms, negatives, miss, alarm, beta2):
@@ -51,54 +48,40 @@ def pair_counts(positives, negatives, above, below):
 def worst_matthews(missed, alarms, positives, negatives, miss, alarm):
     """The (tp, fp) that maximizes ``1 - Matthews correlation + alarm alarms[fp] - miss missed[tp]``.
 
-    The correlation grows with tp and falls with fp, and both sums are concave.  So the first loss of a box of tables is
-    at most that at its least tp and largest fp, and each sum at most that at the point of the box nearest to its
-    maximum.  Boxes that cannot contain a better table are left out, the others are halved.
+    Where q of the n samples are called positive, the correlation is ``(n tp - q P) / sqrt(q (n - q) P N)``, linear in
+    tp, and both sums are concave.  One more true positive instead of a false one pays as long as its scores differ by
+    more than the slope.  That slope falls up to q = n / 2, so the best tp rises with q; beyond, the number of true
+    negatives rises with the number n - q that are called negative.  Both halves take P + N moves in all.
     """
-    top_tp, top_fp = _n_positive(positives), _n_positive(negatives)
-    boxes = np.empty((MOST_BOXES, 4), np.int64)
-    boxes[0] = 0, positives.size, 0, negatives.size
-    n_boxes = 1
-    best_tp, best_fp, best = 0, 0, -np.inf
-    while n_boxes > 0:
-        n_boxes -= 1
-        low_tp, high_tp, low_fp, high_fp = boxes[n_boxes]
-        loss = _matthews_loss(low_tp, high_fp, positives.size, negatives.size)
-        tp, fp = min(max(top_tp, low_tp), high_tp), min(max(top_fp, low_fp), high_fp)
-        if not loss + alarm * alarms[fp] - miss * missed[tp] > best:  # NaN cannot be better either
-            continue
-        width, height = high_fp - low_fp + 1, high_tp - low_tp + 1
-        if width * height <= SMALL_BOX:
-            for tp in range(low_tp, high_tp + 1):
-                for fp in range(low_fp, high_fp + 1):
-                    loss = _matthews_loss(tp, fp, positives.size, negatives.size)
-                    value = loss + alarm * alarms[fp] - miss * missed[tp]
-                    if value > best:
-                        best_tp, best_fp, best = tp, fp, value
-            continue
-        boxes[n_boxes + 1] = boxes[n_boxes]
-        if width > height:  # the half with the peak of its sum comes first, so it is the upper one of the stack
-            first, middle = 2, (low_fp + high_fp) // 2
-            is_low = top_fp <= middle
-        else:
-            first, middle = 0, (low_tp + high_tp) // 2
-            is_low = top_tp <= middle
-        low, high = (n_boxes + 1, n_boxes) if is_low else (n_boxes, n_boxes + 1)
-        boxes[low, first + 1], boxes[high, first] = middle, middle + 1
-        n_boxes += 2
+    n_positive, n_negative = positives.size, negatives.size
+    n = n_positive + n_negative
+    spread = np.sqrt(float(n_positive) * n_negative) / n
+    best_tp, best_fp, best = 0, 0, 1.0 - miss * missed[0]
+    if 1.0 + alarm * alarms[n_negative] > best:
+        best_tp, best_fp, best = n_positive, n_negative, 1.0 + alarm * alarms[n_negative]
+    tp, tn = 0, 0
+    for few in range(1, n // 2 + 1):
+        slope = 1.0 / (spread * np.sqrt(float(few) * (n - few)))
+        tp = max(tp, few - n_negative)
+        while tp < min(few, n_positive) and miss * positives[tp] - alarm * negatives[few - tp - 1] > slope:
+            tp += 1
+        value = _matthews_value(missed, alarms, tp, few - tp, miss, alarm)
+        if value > best:
+            best_tp, best_fp, best = tp, few - tp, value
+        tn = max(tn, few - n_positive)
+        last, end = n_positive - few, n_negative - 1
+        while tn < min(few, n_negative) and miss * positives[last + tn] - alarm * negatives[end - tn] > slope:
+            tn += 1
+        value = _matthews_value(missed, alarms, last + tn, n_negative - tn, miss, alarm)
+        if value > best:
+            best_tp, best_fp, best = last + tn, n_negative - tn, value
     return best_tp, best_fp
 
 
 @njit(inline="always")
-def _matthews_loss(tp, fp, n_positive, n_negative):
+def _matthews_value(missed, alarms, tp, fp, miss, alarm):
+    n_positive, n_negative = missed.size - 1, alarms.size - 1
     n_called = float(tp + fp)
     spread = n_called * n_positive * n_negative * (n_positive + n_negative - n_called)
-    return 1.0 - (float(tp) * n_negative - float(fp) * n_positive) / np.sqrt(spread) if spread > 0.0 else 1.0
-
-
-@njit(inline="always")
-def _n_positive(descending):
-    count = 0
-    while count < descending.size and descending[count] > 0.0:
-        count += 1
-    return count
+    loss = 1.0 - (float(tp) * n_negative - float(fp) * n_positive) / np.sqrt(spread)
+    return loss + alarm * alarms[fp] - miss * missed[tp]

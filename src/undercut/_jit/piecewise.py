@@ -24,7 +24,7 @@ def value_slope(left, kinks, jumps, scores, values, slopes):
         values[i], slopes[i] = value, slope
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def along_line(left, kinks, jumps, weight, scores, direction, at, rise):
     """Derivative of ``t -> sum_i weight_i loss_i(scores_i + t direction_i)`` at 0+, and its kinks beyond 0.
 
@@ -55,7 +55,7 @@ def intercept_kinks(kinks, jumps, weight, scores, at, rise):
             rise[k * n + i] = jumps[k] * weight[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
     """The weighted sum of losses at intercept ``b``; fills ``slopes`` with weighted subgradients.
 
@@ -65,16 +65,16 @@ def at_intercept(left, kinks, jumps, weight, scores, b, slopes):
     n = scores.size
     value, below, tied = 0.0, 0.0, 0.0
     for i in range(n):
-        slope, loss = left[i], left[i] * (scores[i] + b - kinks[0, i])
-        for k in range(jumps.size):
-            kink = kinks[k, i] - scores[i]
-            passed = kink < b
-            slope += jumps[k] * passed
-            loss += jumps[k] * (b - kink) * passed
-            tied += weight[i] * jumps[k] * (kink == b)
-        slopes[i] = weight[i] * slope
-        value += weight[i] * loss
-        below += weight[i] * slope
+        slopes[i] = 0.0
+    for k in range(jumps.size):  # the innermost loop runs over samples, which the processor handles several at a time
+        jump, own, first = jumps[k], kinks[k], 1.0 if k == 0 else 0.0
+        for i in range(n):
+            kink = own[i] - scores[i]
+            slope = first * left[i] + jump * (kink < b)
+            slopes[i] += weight[i] * slope
+            value += weight[i] * slope * (b - kink)
+            below += weight[i] * slope
+            tied += weight[i] * jump * (kink == b)
     share = min(1.0, max(0.0, -below / tied)) if tied > 0.0 else 0.0
     if share == 0.0:
         return value

@@ -34,10 +34,10 @@ def encode_classes(y: Array) -> tuple[Array, Array]:
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
     """
     check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    classes = np.unique(y)
     if classes.size < 2:
         raise DataError(f"a classifier needs samples of at least 2 classes; got 1 class: {classes[0]}")
-    return classes, codes
+    return classes, np.searchsorted(classes, y)  # the inverse of ``np.unique`` would take a sort of all labels
 
 
 def positive_codes(n_classes: int) -> list[int]:

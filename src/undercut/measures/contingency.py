@@ -38,7 +38,7 @@ class ThresholdMeasure(Measure):
     """A measure of the labels ``s > 0``."""
 
     sees_intercept = True
-    substitutes = ("squared_hinge",)
+    surrogates = ("squared_hinge", "own")
 
     @abstractmethod
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
@@ -192,7 +192,7 @@ class BalancedError(ThresholdMeasure):
 class Matthews(ThresholdMeasure):
     """``Delta = 1 - Matthews correlation``, which is 1 where a prediction has one class only; needs both classes.
 
-    A search by bounds finds the most violated labeling in a small part of all tables.
+    The most violated labeling is found in linear time after the sort.
 
     >>> round(Matthews().label_loss(np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, -1.0, -1.0])), 3)
     0.423

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -33,7 +34,7 @@ class TopMeasure(Measure):
     """
 
     sees_intercept = False
-    substitutes = ("squared_hinge", "average_precision")
+    surrogates = ("squared_hinge", "average_precision", "own")
 
     @abstractmethod
     def size(self, n_positive: int) -> int:
@@ -176,6 +177,7 @@ class RocArea(Measure):
 
     name = "roc_auc"
     sees_intercept = False
+    surrogates: ClassVar[tuple[str, ...]] = ("squared_hinge", "logistic", "own")
 
     @override
     def check(self, n_positive: int, n_negative: int) -> None:
@@ -219,7 +221,7 @@ class PartialRocArea(RocArea):
     0.5
     """
 
-    substitutes = ("squared_hinge", "average_precision")
+    surrogates = ("squared_hinge", "average_precision", "own")
     most: float = 0.1
 
     def __post_init__(self) -> None:
@@ -264,7 +266,7 @@ class AveragePrecision(RocArea):
     """
 
     name = "average_precision"
-    substitutes = ("squared_hinge",)
+    surrogates = ("squared_hinge", "own")
 
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:

@@ -84,7 +84,9 @@ class L2(QuadraticRegularizer):
 
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> tuple[float, float]:
-        scaled = direction if self.weights is None else direction * self.weights
+        if self.weights is None:
+            return self.lam * float(self._shifted(w) @ direction), self.lam * float(direction @ direction)
+        scaled = direction * self.weights
         return float(self.gradient(w) @ direction), self.lam * float(scaled @ scaled)
 
     @override

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 from undercut.contracts import (
     LineRisk,
     MinorizedRisk,
-    PiecewiseLinearLoss,
     QuadraticRegularizer,
     Regularizer,
     Risk,
@@ -22,14 +21,11 @@ from undercut.contracts import (
     Solver,
 )
 from undercut.errors import ParameterError
-from undercut.losses import CrammerSinger
 from undercut.maps.streamed import StreamedDesign
 from undercut.regularizers import Entropy, SquaredLp
 from undercut.risks import (
     ChainRisk,
     LikelihoodRisk,
-    LinearRisk,
-    MulticlassRisk,
     MultivariateRisk,
     NetworkChainRisk,
     SmoothChainLoss,
@@ -53,25 +49,28 @@ from undercut.solvers.conditions import (
     accepts,
     features,
     has_dual,
+    has_easy_dual,
     has_few_params,
+    has_few_rows,
     has_few_samples,
     has_kinked_form,
-    has_quadratic_dual,
+    has_margins,
     has_several_features,
+    has_short_dual,
+    has_weak_classes,
     is_kernel_machine,
+    is_kinked,
     is_least_squares,
     is_much_wider,
     is_narrow,
     is_one,
     is_quick,
     is_small,
-    is_smooth_with_intercept,
     is_stored,
     is_strong,
+    is_strongest,
     is_weak,
     is_wide,
-    is_wider,
-    needs_many_planes,
     sorts,
 )
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
@@ -157,11 +156,15 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"elastic net, smooth loss, large sparse X with more than {MANY_FEATURES} features, weak regularization",
+        f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
         lambda risk, reg: (
-            is_wide(risk) and accepts(WorkingSet(), risk, reg) and has_dual(risk, reg) and not is_strong(risk, reg)
+            is_wide(risk)
+            and has_few_rows(risk)
+            and accepts(WorkingSet(), risk, reg)
+            and has_dual(risk, reg)
+            and not is_strong(risk, reg)
         ),
-        lambda risk: Race(candidates=(DualCoordinate(), WorkingSet())),
+        lambda risk: Relay(candidates=(DualCoordinate(), WorkingSet())),
         "many parameters are not zero, and a sweep over the samples costs the same however many",
     ),
     Row(
@@ -258,55 +261,48 @@ TABLE = (
     ),
     Row(
         f"several classes, margin loss, large sparse X with more than {MANY_FEATURES} features",
-        lambda risk, reg: (
-            isinstance(risk, MulticlassRisk)
-            and isinstance(risk.loss, CrammerSinger)
-            and is_wide(risk)
-            and has_dual(risk, reg)
-        ),
+        lambda risk, reg: has_margins(risk) and is_wide(risk) and has_dual(risk, reg),
         lambda risk: DualCoordinate(),
         "planes are far longer than rows; its gap falls late where lambda is very small, which loses races",
     ),
     Row(
-        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
+        f"several classes, margin loss, large sparse X, over {SEVERAL_FEATURES} features, many samples, small lambda",
         lambda risk, reg: (
-            isinstance(risk, MulticlassRisk)
-            and isinstance(risk.loss, CrammerSinger)
-            and (has_several_features(risk) or is_strong(risk, reg))
-            and has_dual(risk, reg)
+            has_margins(risk) and has_several_features(risk) and has_weak_classes(risk, reg) and has_dual(risk, reg)
         ),
         lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "planes depend less on lambda, and it cannot be told beforehand from where on",
+    ),
+    Row(
+        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
+        lambda risk, reg: (
+            has_margins(risk) and (has_several_features(risk) or is_strong(risk, reg)) and has_dual(risk, reg)
+        ),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        f"several classes, softmax without intercepts, large sparse X with more than {MANY_FEATURES} features",
-        lambda risk, reg: isinstance(risk, MulticlassRisk) and is_wide(risk) and has_dual(risk, reg),
-        lambda risk: Race(candidates=(DualCoordinate(), TruncatedNewton())),
-        "a few sweeps are enough unless lambda is very small; then Newton steps depend less on it",
+        f"kinked loss, very strong regularization, large sparse X with more than {SEVERAL_FEATURES} features",
+        lambda risk, reg: is_kinked(risk) and has_several_features(risk) and is_strongest(risk, reg),
+        lambda risk: LineSearchBundle(),
+        "a few planes take less time than a few sweeps",
     ),
     Row(
-        f"L2, large sparse X with more than {MANY_FEATURES} features; kinked loss, or squares without free intercept",
-        lambda risk, reg: is_wide(risk) and has_quadratic_dual(risk, reg) and not is_smooth_with_intercept(risk),
+        f"kinked loss, large sparse X; over {MANY_FEATURES} features, or over {SEVERAL_FEATURES} and strong "
+        "regularization",
+        lambda risk, reg: (
+            is_kinked(risk)
+            and (is_wide(risk) or (has_several_features(risk) and is_strong(risk, reg)))
+            and has_dual(risk, reg)
+        ),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
     ),
     Row(
-        f"large sparse X with more than {MANY_FEATURES} features; kinked loss, or no free intercept",
-        lambda risk, reg: is_wide(risk) and has_dual(risk, reg) and not is_smooth_with_intercept(risk),
-        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "a few sweeps are enough unless lambda is very small; then planes of a smooth loss are faster",
-    ),
-    Row(
-        f"kinked loss, strong regularization, large sparse X with more than {SEVERAL_FEATURES} features",
-        lambda risk, reg: (
-            isinstance(risk, LinearRisk)
-            and isinstance(risk.loss, PiecewiseLinearLoss)
-            and has_several_features(risk)
-            and is_strong(risk, reg)
-            and has_dual(risk, reg)
-        ),
-        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "some ten sweeps, most over few samples, take less time than the planes",
+        f"L2, squares without free intercept, large sparse X with over {MANY_FEATURES} features, strong regularization",
+        lambda risk, reg: is_wide(risk) and has_easy_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
+        "a few sweeps are enough",
     ),
     Row(
         "squared loss, X dense or with few features",
@@ -321,10 +317,10 @@ TABLE = (
         "a handful of steps reach any accuracy, however small lambda is",
     ),
     Row(
-        f"smooth loss, more features than samples, at most {QUICK} operations in an interior point step",
-        lambda risk, reg: isinstance(risk, SmoothRisk) and is_wider(risk) and is_quick(risk, reg),
-        lambda risk: Relay(candidates=(SmallProgram(), Newton())),
-        "a compiled call, with equations of the size of the samples",
+        "L2, smooth loss, X sparse with more features than samples, or squared hinge with few samples; small lambda",
+        lambda risk, reg: has_short_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
+        "the dual has fewer variables, and conjugate gradients help it at small lambda",
     ),
     Row(
         f"smooth loss, one score per sample, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
@@ -333,16 +329,10 @@ TABLE = (
         "an approximate inverse makes its directions cheap at any lambda; its bound comes late, which loses races",
     ),
     Row(
-        f"smooth loss; several classes, lambda below {WEAK:g}, or large sparse X with over {MANY_FEATURES} features",
-        lambda risk, reg: needs_many_planes(risk, reg) and accepts(TruncatedNewton(), risk, reg),
-        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
-        "a Newton step takes fewer products with X than the planes that it replaces",
-    ),
-    Row(
         "the risk is smooth and has Hessian products",
         lambda risk, reg: accepts(TruncatedNewton(), risk, reg),
-        lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
-        "few planes are needed where lambda is large",
+        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
+        "a Newton step takes fewer products with X than the planes that it replaces",
     ),
     Row(
         "anything else",

@@ -59,6 +59,8 @@ def check_floor(lower_bound: float, cut: Cut) -> None:
 
 def least(risk: Risk, reg: Regularizer) -> float:
     """``inf R + min reg = inf R - reg*(0)``, the bound of J that is known before the first step."""
+    if isinstance(reg, QuadraticRegularizer):
+        return risk.lower_bound  # its minimum is zero
     return risk.lower_bound - reg.conjugate(np.zeros(risk.n_params))
 
 

@@ -7,15 +7,17 @@ from typing import cast
 import numpy as np
 
 from undercut.contracts import (
+    CurvedRisk,
     Design,
     MarginLoss,
+    PiecewiseLinearLoss,
     Regularizer,
     Risk,
     SmoothLoss,
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import Logistic
+from undercut.losses import CrammerSinger, Logistic, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -38,7 +40,12 @@ from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate descent costs more than a few planes
-STRONG = 5.0  # mean squared length of a row over (samples times lambda): up to here some ten sweeps are enough
+STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
+STRONGEST, FLAT = 0.01, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
+EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
+WEAK_DUAL = 5.0  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
+WEAK_BALANCED, WEAK_DENSE = 50.0, 500.0  # ... with a free intercept, and for dense X, where products are fast
+WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 QUICK = 16_000_000  # operations: such a step takes a millisecond
@@ -99,9 +106,12 @@ def is_quick(risk: Risk, reg: Regularizer) -> bool:
     return n * (d * min(n, d) + SAMPLE_WORK) <= QUICK and accepts(SmallProgram(), risk, reg)
 
 
-def is_wider(risk: Risk) -> bool:
-    """Whether X has more features than samples."""
-    return isinstance(risk, LinearRisk) and bool(risk.design.shape[1] > risk.design.shape[0])
+def is_kinked(risk: Risk) -> bool:
+    return isinstance(risk, LinearRisk) and isinstance(risk.loss, PiecewiseLinearLoss)
+
+
+def has_margins(risk: Risk) -> bool:
+    return isinstance(risk, MulticlassRisk) and isinstance(risk.loss, CrammerSinger)
 
 
 def is_narrow(risk: Risk) -> bool:
@@ -158,24 +168,66 @@ def has_several_features(risk: Risk) -> bool:
     return X is not None and bool(X.shape[1] > SEVERAL_FEATURES)
 
 
+def dual_condition(X: Matrix, reg: Regularizer) -> float:
+    """Mean squared length of a row over (samples times lambda): how far dual variables depend on each other."""
+    values, n = X.rows().values, X.shape[0]
+    return float(np.vdot(values, values)) / max(reg.strong_convexity * n**2, 1e-300)
+
+
 def is_strong(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is sparse, and the dual so well conditioned that few sweeps are enough."""
     X = large_sparse(risk)
-    if X is None:
+    return X is not None and dual_condition(X, reg) <= STRONG
+
+
+def is_strongest(risk: Risk, reg: Regularizer) -> bool:
+    """Whether X is sparse, and lambda so large that a few planes are enough."""
+    X = large_sparse(risk)
+    return X is not None and dual_condition(X, reg) <= max(STRONGEST, FLAT / X.shape[0])
+
+
+def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether lambda is very small, and samples are so many that sweeps may need longer than planes."""
+    X = large_sparse(risk)
+    if X is None or X.shape[0] <= MANY_SAMPLES * X.shape[1]:
         return False
-    values, n = X.rows().values, X.shape[0]
-    return bool(np.vdot(values, values) <= STRONG * reg.strong_convexity * n**2)
+    return dual_condition(X, reg) > WEAK_CLASSES
+
+
+def has_few_rows(risk: Risk) -> bool:
+    """Whether X is sparse, and its rows are at most twice as many as its features."""
+    X = large_sparse(risk)
+    return X is not None and bool(X.shape[0] <= 2 * X.shape[1])
+
+
+def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a smooth loss has few dual variables, and lambda is so small that Newton steps need many products.
+
+    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.
+    """
+    X = features(risk)
+    if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
+        return False
+    is_hinge = isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge)
+    if X.shape[0] > (2 if is_hinge else 1) * X.shape[1]:
+        return False
+    if not isinstance(X, SparseDesign):
+        return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
+    return dual_condition(X, reg) >= (WEAK_BALANCED if is_smooth_with_intercept(risk) else WEAK_DUAL)
+
+
+def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough."""
+    X = large_sparse(risk)
+    if X is None or not has_quadratic_dual(risk, reg) or is_smooth_with_intercept(risk):
+        return False
+    return dual_condition(X, reg) <= EASY_DUAL
 
 
 def is_wide(risk: Risk) -> bool:
     """Whether a sparse X has so many features that planes, which are dense, are the larger part of the work."""
     X = large_sparse(risk)
     return X is not None and bool(X.shape[1] > MANY_FEATURES)
-
-
-def needs_many_planes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether planes are wide, or many of them are needed."""
-    return is_wide(risk) or isinstance(risk, MulticlassRisk) or reg.strong_convexity < WEAK
 
 
 def is_smooth_with_intercept(risk: Risk) -> bool:

@@ -22,8 +22,16 @@ from undercut.contracts import Design, Loss
 from undercut.estimators.certified import Rough
 from undercut.estimators.linear.thresholds import BOOTSTRAPS, Split, averaged_threshold, best_threshold, resampled
 from undercut.estimators.targets import Problem
-from undercut.losses import Hinge, SquaredHinge
-from undercut.measures import AveragePrecision, BalancedError, FBeta, Measure, ThresholdMeasure
+from undercut.losses import Hinge, Logistic, SquaredHinge
+from undercut.measures import (
+    AveragePrecision,
+    BalancedError,
+    ContingencyMeasure,
+    FBeta,
+    Measure,
+    RocArea,
+    ThresholdMeasure,
+)
 from undercut.risks import LinearRisk, MultivariateRisk
 from undercut.risks.measures.multivariate import class_prices
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -31,8 +39,9 @@ from undercut.selection.shared_rows import SharedRows
 from undercut.types import Array, FloatArray
 
 FIRST_FOLDS = 2  # after so many folds a surrogate that is behind is given up
-MANY_STEPS = 200  # in one fold, beyond which every surrogate but the first is given up
-Solve: TypeAlias = Callable[[ScoreRisk, Problem, Rough], FloatArray | None]  # None beyond the steps
+ERRORS = ContingencyMeasure(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn))
+MANY_STEPS = 50  # in one fold, beyond which every surrogate but the first is given up
+Solve: TypeAlias = Callable[[ScoreRisk, FloatArray | None, Problem, Rough], FloatArray | None]  # from a start, if any
 
 
 class Surrogate(ABC):
@@ -81,8 +90,9 @@ class Bound(Surrogate):
 
 @dataclass(frozen=True)
 class PricedLoss(Surrogate):
-    """The mean of a loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
+    """The mean of a loss; a sample weighs as much as its class costs the measure, or another where it has no price.
 
+    Weights of a rare class make the model vary more from sample to sample, and the ROC area has no need of them.
     Samples of a part keep their places and the others have no weight, so that any design serves.
     """
 
@@ -102,11 +112,27 @@ class PricedLoss(Surrogate):
 
     @override
     def part(self, design: Design, signs: FloatArray, rows: Array) -> ScoreRisk:
-        measure = self.measure if isinstance(self.measure, ThresholdMeasure) else FBeta()
+        measure = self.measure if isinstance(self.measure, ThresholdMeasure) else self._priced_by()
         prices = class_prices(measure, SharedRows(design, rows), signs[rows])
         weight = np.zeros(signs.size)
         weight[rows] = np.where(signs[rows] > 0.0, prices.miss, prices.alarm)
         return LinearRisk(design, signs, self.loss, weight, self.fit_intercept)
+
+    def _priced_by(self) -> ThresholdMeasure:
+        """What has the prices of a measure of a ranking."""
+        return ERRORS if self.measure == RocArea() else FBeta()
+
+
+@dataclass(frozen=True)
+class PricedLogistic(PricedLoss):
+    """The logistic loss, which raises every positive over every negative without end, as the ROC area counts pairs."""
+
+    loss: ClassVar[Loss] = Logistic()
+    name = "logistic"
+
+    @override
+    def _priced_by(self) -> ThresholdMeasure:
+        return BalancedError()
 
 
 @dataclass(frozen=True)
@@ -126,6 +152,8 @@ def surrogate_named(name: str, measure: Measure, fit_intercept: bool) -> Surroga
     """By the name of a parameter."""
     if name == "squared_hinge":
         return PricedLoss(measure, fit_intercept)
+    if name == "logistic":
+        return PricedLogistic(measure, fit_intercept)
     if name == "average_precision":
         return Bound(AveragePrecision(), fit_intercept, "average precision")
     if isinstance(measure, BalancedError):
@@ -133,18 +161,29 @@ def surrogate_named(name: str, measure: Measure, fit_intercept: bool) -> Surroga
     return Bound(measure, fit_intercept)
 
 
+class _Fold(NamedTuple):
+    """A model of the samples outside a fold."""
+
+    w: FloatArray
+    scores: FloatArray  # of all samples
+
+
 class Held(NamedTuple):
     """How a surrogate did on samples that its models were not fitted to."""
 
     surrogate: Surrogate
     scores: FloatArray
+    solutions: list[FloatArray]  # by fold
     threshold: float
-    loss: float
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Models of several surrogates, each without one of the folds in turn, judged by the measure itself."""
+    """Models of several surrogates, each without one of the folds in turn, judged by the measure itself.
+
+    The fits of the first surrogate begin at w = 0, those of the others at the solution of the leader without the same
+    fold: one of all samples would have seen what it is judged by.
+    """
 
     measure: Measure
     design: Design
@@ -152,7 +191,7 @@ class Validation:
     folds: Sequence[Split]
     is_tuned: bool  # whether the threshold is chosen too
     random_state: Any
-    solve: Solve
+    solve: Solve  # ``None`` where it takes too many steps
     is_over: Callable[[], bool]  # whether the user has ended the fit
 
     def best(self, surrogates: Sequence[Surrogate]) -> Held | None:
@@ -171,48 +210,51 @@ class Validation:
         """The scores of samples left out; ``None`` after an interruption, or once it is given up."""
         scores = np.zeros(self.signs.size)
         seen = np.empty(0, np.int64)
+        solutions: list[FloatArray] = []
         for number, (train, held_out) in enumerate(self.folds, start=1):
-            found = None if self.is_over() else self._scores(surrogate, train, number, is_first=leader is None)
+            start = leader.solutions[number - 1] if leader is not None else None
+            found = None if self.is_over() else self._fitted(surrogate, train, number, start)
             if found is None:
                 return None
-            scores[held_out] = found[held_out]
+            solutions.append(found.w)
+            scores[held_out] = found.scores[held_out]
             seen = np.append(seen, held_out)
             if leader is not None and FIRST_FOLDS <= number < len(self.folds) and self._is_behind(scores, leader, seen):
                 return None
-        return Held(surrogate, scores, *self._loss(self.measure, scores, seen))
+        threshold = averaged_threshold(self.measure, self.signs, scores, self.random_state) if self.is_tuned else 0.0
+        return Held(surrogate, scores, solutions, threshold)
 
-    def _scores(self, surrogate: Surrogate, train: Array, number: int, *, is_first: bool) -> FloatArray | None:
-        """Of all samples, by the model of some; scores of a ranking count from the cutoff of the measure."""
+    def _fitted(self, surrogate: Surrogate, train: Array, number: int, start: FloatArray | None) -> _Fold | None:
+        """The model of some samples; scores of a ranking count from the cutoff of the measure for these samples."""
         about = f"fold {number} of {len(self.folds)}"
         title = f"{surrogate.name}, {about}" if surrogate.name else about
         risk = surrogate.part(self.design, self.signs, train)
         problem = Problem(self.signs[train], None, title, title.partition(" of ")[0])
-        limit = sys.maxsize if is_first else MANY_STEPS
-        w = self.solve(risk, problem, Rough(surrogate.rough_gap, limit))
+        limit = sys.maxsize if start is None else MANY_STEPS
+        w = self.solve(risk, start, problem, Rough(surrogate.rough_gap, limit))
         if w is None:
             return None
         scores = self.design.matvec(w)
         if self.measure.sees_intercept:
-            return scores + risk.intercept(w)
+            return _Fold(w, scores + risk.intercept(w))
         part = self.measure.of_part(train.size, self.signs.size)
-        return scores - best_threshold(part, self.signs[train], scores[train])
+        return _Fold(w, scores - best_threshold(part, self.signs[train], scores[train]))
 
     def _judges(self) -> tuple[Measure, ...]:
         """The measure itself; for one of a ranking, which may not tell two good ones apart, a finer one after it."""
-        return (self.measure,) if self.measure.sees_intercept else (self.measure, AveragePrecision())
+        is_one = self.measure.sees_intercept or self.measure == AveragePrecision()
+        return (self.measure,) if is_one else (self.measure, AveragePrecision())
 
-    def _loss(self, measure: Measure, scores: FloatArray, rows: Array) -> tuple[float, float]:
-        """The threshold for these rows, and the loss there."""
+    def _loss(self, measure: Measure, scores: FloatArray, rows: Array) -> float:
+        """With the best threshold for these rows."""
         signs, scores = self.signs[rows], scores[rows]
         part = measure.of_part(rows.size, self.signs.size)
-        threshold = averaged_threshold(part, signs, scores, self.random_state) if self.is_tuned else 0.0
-        return threshold, part.label_loss(signs, scores - threshold)
+        return part.label_loss(signs, scores - best_threshold(part, signs, scores) if self.is_tuned else scores)
 
     def _is_behind(self, scores: FloatArray, leader: Held, rows: Array) -> bool:
         """Whether no judge finds it better on these rows."""
         return all(
-            self._loss(measure, scores, rows)[1] >= self._loss(measure, leader.scores, rows)[1]
-            for measure in self._judges()
+            self._loss(measure, scores, rows) >= self._loss(measure, leader.scores, rows) for measure in self._judges()
         )
 
     def _is_better(self, rival: Held, leader: Held) -> bool:
@@ -228,10 +270,14 @@ class Validation:
     def _standard_error(self, measure: Measure, one: FloatArray, other: FloatArray) -> float:
         """Of the difference of two losses, over bootstrap samples."""
         rng = check_random_state(self.random_state or 0)
+        orders = [np.argsort(-scores, kind="stable") for scores in (one, other)]  # so that samples are sorted already
         differences = []
         for _ in range(BOOTSTRAPS):
-            drawn = resampled(rng, self.signs > 0.0) + resampled(rng, self.signs < 0.0)
-            rows = np.repeat(np.arange(self.signs.size), drawn.astype(np.int64))
-            losses = [measure.label_loss(self.signs[rows], scores[rows]) for scores in (one, other)]
-            differences.append(losses[0] - losses[1])
+            drawn = (resampled(rng, self.signs > 0.0) + resampled(rng, self.signs < 0.0)).astype(np.int64)
+            rows = [np.repeat(order, drawn[order]) for order in orders]
+            mine, others = (
+                measure.label_loss(self.signs[each], scores[each])
+                for each, scores in zip(rows, (one, other), strict=True)
+            )
+            differences.append(mine - others)
         return float(np.std(differences))

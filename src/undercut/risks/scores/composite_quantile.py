@@ -44,11 +44,11 @@ class CompositeQuantileRisk(ScoreRisk):
     parallel.)  The intercepts are not penalized, are found exactly, and are read off with ``intercepts(w)``.
 
     >>> from undercut import L2, minimize
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 2.0, 2.0, 4.0])
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 3.0, 3.0, 5.0])
     >>> risk = CompositeQuantileRisk(X, y, quantiles=(0.1, 0.9))
     >>> w = minimize(risk, L2(1e-3)).w
     >>> w.round(3), risk.intercepts(w).round(3)
-    (array([1.]), array([0., 1.]))
+    (array([1.]), array([1., 2.]))
     """
 
     def __init__(self, X: Any, y: Any, quantiles: Sequence[float] = (0.1, 0.9), sample_weight: Any = None) -> None:

@@ -131,7 +131,7 @@ class SmoothLine(ScoreLine):
     risk: SmoothLinearRisk
 
     def hessian(self, t: float) -> FloatArray:
-        return self.risk.hessian_at(self._scores_at(t))
+        return self.risk.hessian_at(self.scores_at(t))
 
 
 class CurvedLinearRisk(LinearRisk, CurvedRisk):
@@ -142,7 +142,11 @@ class CurvedLinearRisk(LinearRisk, CurvedRisk):
 
     @override
     def curvature(self, w: FloatArray) -> HessianOperator:
-        bend = self.phi.bend(self.design.matvec(w))
+        return self.curvature_at(self.design.matvec(w))
+
+    def curvature_at(self, scores: FloatArray) -> HessianOperator:
+        """The second derivatives where ``X w`` is ``scores``."""
+        bend = self.phi.bend(scores)
         if self.fit_intercept and float(bend.sum()) > 0.0:
             return CenteredHessian(self.design, bend)
         return LinearHessian(self.design, bend)

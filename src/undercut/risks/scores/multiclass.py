@@ -111,7 +111,11 @@ class CurvedMulticlassRisk(MulticlassRisk, CurvedRisk):
 
     @override
     def curvature(self, w: FloatArray) -> HessianOperator:
-        second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
+        return self.curvature_at(self.design.matvec(w))
+
+    def curvature_at(self, scores: FloatArray) -> HessianOperator:
+        """The second derivatives where ``X W'`` is ``scores``."""
+        second = self.phi.curvature(self.phi.settle(self.phi.rows(scores)))
         return (FreeSoftmaxHessian if self.fit_intercept else SoftmaxHessian)(self.design, self.features, second)
 
 

@@ -59,7 +59,7 @@ class ScoreLine(Line):
         self.risk, self.scores, self.rise = risk, scores, rise  # X w and X direction
         self._last = 0.0, scores
 
-    def _scores_at(self, t: float) -> FloatArray:
+    def scores_at(self, t: float) -> FloatArray:
         """The scores at t, kept for the next call with the same t."""
         if t != self._last[0]:
             scores = t * self.rise
@@ -73,7 +73,7 @@ class ScoreLine(Line):
 
     @override
     def value(self, t: float) -> float:
-        return self.risk.phi.evaluate(self._scores_at(t)).value
+        return self.risk.phi.evaluate(self.scores_at(t)).value
 
     @override
     def cut(self, t: float) -> Cut:
@@ -85,9 +85,9 @@ class ScoreLine(Line):
 
     @override
     def turn(self, t: float, direction: FloatArray) -> Line:
-        return type(self)(self.risk, self._scores_at(t), self.risk.design.matvec(direction))
+        return type(self)(self.risk, self.scores_at(t), self.risk.design.matvec(direction))
 
     def toward(self, t: float, scores: FloatArray) -> ScoreLine:
         """The line from the point at t to one with the given scores, which is at 1 on it."""
-        here = self._scores_at(t)
+        here = self.scores_at(t)
         return type(self)(self.risk, here, scores - here)

@@ -36,7 +36,7 @@ class ChainLine(ScoreLine):
     def _at(self, t: float) -> _Known:
         if self._known is not None and self._known.t == t:
             return self._known
-        value, slopes, _ = self.risk.phi.evaluate(self._scores_at(t))
+        value, slopes, _ = self.risk.phi.evaluate(self.scores_at(t))
         return _Known(t, value, slopes)
 
     @override
@@ -69,4 +69,4 @@ class ChainLine(ScoreLine):
     @override
     def turn(self, t: float, direction: FloatArray) -> Line:
         known = self._known._replace(t=0.0) if self._known is not None and self._known.t == t else None
-        return ChainLine(self.risk, self._scores_at(t), self.risk.design.matvec(direction), self.reach, known)
+        return ChainLine(self.risk, self.scores_at(t), self.risk.design.matvec(direction), self.reach, known)

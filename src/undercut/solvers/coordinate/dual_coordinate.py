@@ -10,6 +10,7 @@ where ``w(a)`` belongs to the dual point a.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
@@ -216,35 +217,50 @@ def _toward(
     """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of w."""
     best, objective = state.solution, state.progress.objective
     w, scores = _scaled(risk, reg, w)
-    line = state.line.toward(state.t, scores)
+    line, direction = state.line.toward(state.t, scores), w - best
     farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
-    t = min(line.minimizer(*_along(reg, best, w), accuracy=LINE_ACCURACY), farthest)
+    t = min(line.minimizer(*_along(reg, best, w, direction), accuracy=LINE_ACCURACY), farthest)
     for trial in (t, 1.0):
-        solution = w if trial == 1.0 else best + trial * (w - best)
+        solution = w if trial == 1.0 else _moved(best, trial, direction)
         found = reg.value(solution) + line.value(trial)
         if found < objective:
             return line, trial, solution, found
     return line, 0.0, best, objective
 
 
+def _moved(w: FloatArray, t: float, direction: FloatArray) -> FloatArray:
+    """``w + t direction`` with one new array: memory for long ones takes longer than the sum."""
+    moved = t * direction
+    moved += w
+    return moved
+
+
 def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss."""
-    scores = risk.scores(w)
-    for sign in (1.0, -1.0):
+    scores = risk.design.matvec(w)
+    for sign, (slope, curvature) in _both_ways(reg, w):
         ray = ScoreLine(risk, scores, sign * scores)
-        t = ray.minimizer(*_along(reg, w, (1.0 + sign) * w), accuracy=RAY_ACCURACY)
+        t = ray.minimizer(slope, curvature, accuracy=RAY_ACCURACY)
         if t > 0.0:
             return (1.0 + sign * t) * w, (1.0 + sign * t) * scores
     return w, scores
 
 
-def _along(reg: DualReg, w: FloatArray, end: FloatArray) -> tuple[float, float]:
-    """Slope and curvature of reg on the way from w to ``end``, or of a function above it there.
+def _both_ways(reg: DualReg, w: FloatArray) -> Iterator[tuple[float, tuple[float, float]]]:
+    """Slope and curvature of reg on the way from w to 2 w, the sign 1, and to 0, the sign -1; see ``_along``."""
+    if isinstance(reg, L2):
+        slope, curvature = reg.along(w, w)
+        yield from ((sign, (sign * slope, curvature)) for sign in (1.0, -1.0))
+    else:
+        yield from ((sign, _along(reg, w, (1.0 + sign) * w, sign * w)) for sign in (1.0, -1.0))
 
-    With ``d = end - w``, ``reg(w + t d) <= reg(w) + t (reg(end) - reg(w)) - m/2 t (1 - t) |d|^2`` for t in [0, 1], with
+
+def _along(reg: DualReg, w: FloatArray, end: FloatArray, direction: FloatArray) -> tuple[float, float]:
+    """Slope and curvature of reg on the way from w to ``end = w + direction``, or of a function above it there.
+
+    ``reg(w + t d) <= reg(w) + t (reg(end) - reg(w)) - m/2 t (1 - t) |d|^2`` for t in [0, 1] and d the direction, with
     equality for all t where reg is L2 without weights, and for t >= 0 where ``end`` is a multiple of w.
     """
-    direction = end - w
     if isinstance(reg, L2):
         return reg.along(w, direction)
     curvature = reg.strong_convexity * float(direction @ direction)

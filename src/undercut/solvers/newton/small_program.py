@@ -134,7 +134,9 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
 
         # 2. The sparsest point that is as good as the bound says, else the best.
         objective, solution, tried = last.objective, state.solution, 0
-        for w in found.points:
+        for at, w in enumerate(found.points):
+            if at > 0 and np.array_equal(w, found.points[at - 1]):
+                continue
             value = reg.value(w) + risk.value(w)
             if value < objective:
                 objective, solution = value, w

@@ -2,7 +2,8 @@
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
 products ``H v`` instead of the Hessian H.  They are preconditioned by the diagonal of ``H + M`` or by an approximate
-inverse of an earlier point, and go on with a new inverse once they have taken as many products as making it costs.
+inverse, both of an earlier point, and go on with a new inverse once they have taken as many products as making it
+costs.
 The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
@@ -20,18 +21,24 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import CurvedRisk, InvertibleHessian, QuadraticRegularizer, Solver
+from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, QuadraticRegularizer, Solver
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
+from undercut.risks.scores.linear import CurvedLinearRisk
+from undercut.risks.scores.multiclass import CurvedMulticlassRisk
+from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.types import FloatArray
+
+KEPT = 8  # products of a direction up to which the next one is scaled by the same diagonal, which costs one of them
 
 
 @dataclass(frozen=True)
 class TruncatedNewtonState(NewtonState):
     derived: ClassVar = ("inverse",)
 
+    diagonal: FloatArray | None = None  # of the Hessian of the risk; ``None``: to be made
     inverse: Inverse | None = None
     inverted: InvertibleHessian | None = None  # what the inverse was made of
 
@@ -67,17 +74,20 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
     @override
     def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
         w = state.solution
-        hessian = risk.curvature(w)
+        hessian = _hessian(risk, state)
 
         def product(v: FloatArray) -> FloatArray:
             return hessian.product(v) + reg.hessian_product(v)
 
         # 1. The Newton direction, up to a share of the gradient.
         ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
-        inverse = state.inverse or _by_diagonal(hessian.diagonal() + ridge)
+        is_new = state.inverse is None and state.diagonal is None
+        diagonal = hessian.diagonal() if is_new else state.diagonal
+        inverse = state.inverse or _by_diagonal(ridge if diagonal is None else diagonal + ridge)
         cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
         found = conjugate_gradients(product, target, inverse, self.forcing, max(1.0, cost))
-        direction, count = found.x, found.products + float(state.inverse is None)
+        direction, count = found.x, found.products + float(is_new)
+        state = replace(state, diagonal=diagonal if found.products <= KEPT else None)
         if not found.is_near:
             assert isinstance(hessian, InvertibleHessian)
             inverse = hessian.inverse(ridge)
@@ -96,6 +106,13 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         if state.inverted is None:
             return state
         return replace(state, inverse=state.inverted.inverse(reg.hessian_diagonal(risk.n_params)))
+
+
+def _hessian(risk: CurvedRisk, state: TruncatedNewtonState) -> HessianOperator:
+    """The second derivatives at the solution, without a product where the line knows its scores."""
+    if isinstance(risk, CurvedLinearRisk | CurvedMulticlassRisk) and isinstance(state.line, ScoreLine):
+        return risk.curvature_at(state.line.scores_at(state.t))
+    return risk.curvature(state.solution)
 
 
 def _by_diagonal(diagonal: FloatArray) -> Inverse:

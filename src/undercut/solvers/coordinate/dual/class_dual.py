@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -65,6 +66,11 @@ class ClassDual(ABC):
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """``D(A)``, given ``z = A' X``."""
         return self.strength * (self.gain(a) - 0.5 * float(np.vdot(z, z)))
+
+    def on_ray(self, a: FloatArray, z: FloatArray) -> Callable[[float], float]:
+        """``D(t A)`` as a function of t, given ``z = A' X``."""
+        square = float(np.vdot(z, z))
+        return lambda t: self.strength * (self.gain(t * a) - 0.5 * t * t * square)
 
     def shares(self, a: FloatArray) -> FloatArray:
         """``cap_i p_i``, an array of its own; rounding may make entries negative."""

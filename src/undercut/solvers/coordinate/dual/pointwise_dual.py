@@ -13,6 +13,7 @@ point that meets the constraint.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -121,16 +122,33 @@ class PointwiseDual:
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """``D(a)``, given ``z = X' a``."""
-        return self.strength * float(self.gains(a).sum()) - self.reg.conjugate(self.strength * z)
+        return self.strength * float(self.gains(a).sum()) - self._penalty(z)
+
+    def _penalty(self, z: FloatArray) -> float:
+        """``reg*(m z)``."""
+        return 0.5 * self.strength * float(z @ z) if self._is_plain else self.reg.conjugate(self.strength * z)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the penalty is ``m/2 |w|^2``: then ``z = w``, and fewer vectors of its length are needed."""
+        return isinstance(self.reg, L2) and self.reg.center is None and self.reg.weights is None
+
+    def on_ray(self, a: FloatArray, z: FloatArray) -> Callable[[float], float]:
+        """``D(t a)`` as a function of t, given ``z = X' a``."""
+        if not self._is_plain:
+            return lambda t: self.value(t * a, t * z)
+        penalty = self._penalty(z)
+        return lambda t: self.strength * float(self.gains(t * a).sum()) - t * t * penalty
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         if self.risk.fit_intercept:
             a = self.feasible(a)
             z = self.products(a)
-        gains, length, slopes = self.gains(a), float(np.linalg.norm(z)), self.strength * z
-        squares = length * float(np.linalg.norm(self.reg.conjugate_argmax(slopes)))
+        gains, length = self.gains(a), float(np.linalg.norm(z))
+        w = z if self._is_plain else self.reg.conjugate_argmax(self.strength * z)
+        squares = length * float(np.linalg.norm(w))
         rounding = ROUNDING * (float(np.abs(gains).sum()) + squares) + drift * (length + drift)
-        return self.strength * (float(gains.sum()) - rounding) - self.reg.conjugate(slopes)
+        return self.strength * (float(gains.sum()) - rounding) - self._penalty(z)
 
     def feasible(self, a: FloatArray) -> FloatArray:
         """a with its sum made zero: first by the variables inside their intervals, which costs D least."""

@@ -7,7 +7,7 @@ So the secant through the ends of two runs predicts the next one; variables at a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,18 +46,22 @@ class Scalable(Protocol):
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """The dual at a, given ``z = X' a``."""
 
+    def on_ray(self, a: FloatArray, z: FloatArray) -> Callable[[float], float]:
+        """The dual at multiples of a."""
+
 
 def halved(dual: Scalable, a: FloatArray) -> tuple[FloatArray, FloatArray]:
     """a and ``X' a``, shortened as long as the dual grows: the slopes at a poor w0 are too long by far."""
     z = dual.products(a)
-    best, share = dual.value(a, z), 1.0
+    value_at = dual.on_ray(a, z)
+    best, share = value_at(1.0), 1.0
     for _ in range(HALVINGS):
-        half = dual.value(0.5 * share * a, 0.5 * share * z)
+        half = value_at(0.5 * share)
         if not half > best:
             break
         top = share * _top(half, best)
         best, share = half, 0.5 * share
-        if 0.0 < top < share and (value := dual.value(top * a, top * z)) > best:
+        if 0.0 < top < share and (value := value_at(top)) > best:
             best, share = value, top
     return (share * a, share * z) if np.isfinite(best) else (np.zeros_like(a), np.zeros_like(z))
 
