@@ -17,6 +17,7 @@ from undercut import (
     LineSearchBundle,
     Newton,
     ProximalBundle,
+    Relay,
     minimize,
 )
 from undercut.contracts import QuadraticRegularizer, Regularizer
@@ -138,10 +139,10 @@ def test_what_is_no_solver_is_refused(solver):
 
 
 @pytest.mark.parametrize("loss", ALL)
-def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
+def test_auto_picks_newton_for_few_smooth_parameters_and_an_interior_point_method_otherwise(loss):
     picked = resolve("auto", Problem(loss).risk(), L2(1.0))
     smooth = LeastSquares if loss == "squared" else Newton
-    assert isinstance(picked, smooth if loss in SMOOTH else LineSearchBundle)
+    assert isinstance(picked, smooth if loss in SMOOTH else Relay)
 
 
 def test_auto_races_for_many_smooth_parameters():
