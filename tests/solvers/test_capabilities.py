@@ -17,13 +17,12 @@ from undercut import (
     LineSearchBundle,
     Newton,
     ProximalBundle,
-    Relay,
     minimize,
 )
 from undercut.contracts import QuadraticRegularizer, Regularizer
 from undercut.errors import CapabilityError, ParameterError
 from undercut.regularizers import Entropy
-from undercut.solvers import DualAscent, LeastSquares, Race
+from undercut.solvers import DualAscent, LeastSquares, Race, Relay
 from undercut.solvers.auto import resolve
 from undercut.solvers.conditions import NEWTON_PARAMS
 
