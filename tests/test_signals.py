@@ -47,7 +47,7 @@ def test_sigterm_ends_the_process_after_the_checkpoint(tmp_path):
 
 
 def test_sigterm_ends_a_fit_that_keeps_its_solution():
-    model = LinearClassifier(callbacks=[at_step(2, signal.SIGTERM)])
+    model = LinearClassifier(solver="line_search_bundle", callbacks=[at_step(2, signal.SIGTERM)])
     with pytest.raises(SystemExit) as ended:
         model.fit(*load_iris(return_X_y=True))
     assert ended.value.code == 143

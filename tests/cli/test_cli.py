@@ -82,7 +82,7 @@ def test_regression_by_the_loss_alone(undercut, tmp_path):
 
 
 def test_ending_early_exits_with_3_and_start_continues(cancer, undercut, tmp_path):
-    common = ("train", cancer, "--lambda", "1e-6", "-o", tmp_path / "m.uc")
+    common = ("train", cancer, "--lambda", "1e-6", "--solver", "line_search_bundle", "-o", tmp_path / "m.uc")
     code, out, _ = undercut(*common, "--max-steps", "5")
     assert code == 3
     assert "raise --max-steps, loosen --gap" in out

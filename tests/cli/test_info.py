@@ -102,7 +102,8 @@ def test_a_model_of_the_command_line_knows_its_command_and_data(undercut, tmp_pa
 def test_a_checkpoint_tells_how_far_it_is(undercut, tmp_path):
     rng = np.random.default_rng(0)
     risk = LinearRisk(rng.standard_normal((50, 9)), rng.choice([-1.0, 1.0], 50), Hinge())
-    result = minimize(risk, L2(1e-4), stop=Stop(max_steps=5), callbacks=[Checkpoint(tmp_path / "run.ck")])
+    stop, saved = Stop(max_steps=5), Checkpoint(tmp_path / "run.ck")
+    result = minimize(risk, L2(1e-4), "line_search_bundle", stop=stop, callbacks=[saved])
     code, out, err = undercut("info", tmp_path / "run.ck", "--json")
     assert (code, err) == (0, "")
     report = json.loads(out)

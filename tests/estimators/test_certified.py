@@ -98,7 +98,9 @@ def test_a_subclass_may_add_parameters():
     assert Mine().fit(*load_iris(return_X_y=True)).gap_ >= 0.0
 
 
-@pytest.mark.parametrize("model", [LinearClassifier(lam=1e-6), OnlineClassifier()], ids=repr)
+@pytest.mark.parametrize(
+    "model", [LinearClassifier(solver="line_search_bundle", lam=1e-6), OnlineClassifier()], ids=repr
+)
 def test_callbacks_see_every_step_and_may_end_the_fit_without_an_interrupt(model):
     X, y = load_iris(return_X_y=True)
     rows = []

@@ -82,7 +82,7 @@ def test_a_classifier_of_dask_arrays_is_that_of_arrays(data, arrays):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"loss": "hinge"},
+        {"loss": "hinge", "solver": "line_search_bundle"},
         {"loss": "logistic", "multi_class": "multinomial"},
         {"multi_class": "crammer_singer", "fit_intercept": False, "solver": "cutting_plane", "gap_rel": 0.1},
     ],

@@ -123,7 +123,7 @@ def test_warm_start_is_dropped_where_classes_or_features_differ(cancer, iris):
 
 
 def test_a_fit_that_ends_early_warns_with_the_remedy_and_keeps_its_certificate(cancer):
-    model = LinearClassifier(lam=1e-8, max_steps=3)
+    model = LinearClassifier(lam=1e-8, max_steps=3, solver="line_search_bundle")
     with pytest.warns(ConvergenceWarning, match=r"raise max_steps.*lower bound"):
         model.fit(*cancer)
     assert model.result_.status is Status.MAX_STEPS
@@ -144,7 +144,7 @@ def test_ctrl_c_keeps_the_best_solution_of_every_class(iris, monkeypatch):
         return original(self, w, direction)
 
     monkeypatch.setattr(LinearRisk, "along", interrupted)
-    model = LinearClassifier()
+    model = LinearClassifier(solver="line_search_bundle")
     with pytest.raises(KeyboardInterrupt):
         model.fit(*iris)
     assert model.interrupted_

@@ -143,8 +143,9 @@ def test_a_resumed_fit_solves_no_class_twice(iris, tmp_path):
 
 def test_a_finer_gap_goes_on_from_the_solved_classes(iris, tmp_path):
     path = tmp_path / "fit.ck"
-    first = LinearClassifier(lam=1e-2, gap_rel=0.1, callbacks=[Checkpoint(path)]).fit(*iris)
-    finer = LinearClassifier(lam=1e-2, gap_rel=1e-4, callbacks=[Checkpoint(path, resume=True)]).fit(*iris)
+    settings = {"lam": 1e-2, "solver": "line_search_bundle"}
+    first = LinearClassifier(gap_rel=0.1, callbacks=[Checkpoint(path)], **settings).fit(*iris)
+    finer = LinearClassifier(gap_rel=1e-4, callbacks=[Checkpoint(path, resume=True)], **settings).fit(*iris)
     assert finer.gap_ < first.gap_
     for result, last in zip(finer.result_, first.result_, strict=True):
         assert result.trace == last.trace or result.trace[0].objective == pytest.approx(last.objective)

@@ -20,6 +20,7 @@ from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.risks.scores.multiclass import class_scores
+from undercut.risks.scores.softmax_scores import pseudo_inverse
 from undercut.solvers import TruncatedNewton
 from undercut.testing import check_risk
 
@@ -329,3 +330,13 @@ def test_the_best_intercepts_do_not_depend_on_the_start():
         found = phi.settle_from(phi._at(S, np.array(b)), S)
         np.testing.assert_allclose(found.slopes.sum(axis=0), 0.0, atol=1e-14)
         np.testing.assert_allclose(found.b, best.b, atol=1e-10)
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-5, 1e-30])
+def test_the_pseudo_inverse_is_that_of_the_singular_values(rng, smallest):
+    P = rng.dirichlet(np.ones(5), size=20) * [1.0, 1.0, 1.0, 1.0, smallest]
+    P /= P.sum(axis=1, keepdims=True)
+    C = np.diag(P.sum(axis=0)) - P.T @ P
+    inverse = pseudo_inverse(C)
+    np.testing.assert_allclose(C @ inverse @ C, C, atol=1e-12)
+    np.testing.assert_allclose(inverse, np.linalg.pinv(C, hermitian=True), rtol=1e-6, atol=1e-8)

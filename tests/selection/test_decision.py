@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV
 
 from undercut.estimators import LinearClassifier, LinearClassifierCV, LinearRegressor, LinearRegressorCV
@@ -78,6 +79,33 @@ def test_the_bounds_on_the_errors_of_a_regression_hold_at_the_optimum(power):
     y = X[:, 0] + 0.1 * X[:, 1]
     risk = LinearRisk(X[:100], y[:100], Absolute(), fit_intercept=True)
     check_intervals(Errors(held_out_problem(risk), y[100:], power), [risk], 0.3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearClassifierCV(),
+        LinearClassifierCV(penalty="l1", loss="logistic"),
+        LinearClassifierCV(loss="logistic", multi_class="multinomial"),
+        LinearRegressorCV(),
+        LinearRegressorCV(penalty="l1", scoring="neg_mean_absolute_error", fit_intercept=False),
+        LinearRegressorCV(loss="poisson"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_the_score_of_a_fold_is_that_of_its_predictions(model, size):
+    regression = isinstance(model, LinearRegressorCV)
+    y = np.random.default_rng(1).poisson(np.exp(0.5 * X[:, 0])) if regression else np.digitize(X[:, 0], [-0.5, 0.5])
+    given, train, held_out = model._given(X, y), np.arange(100), np.arange(100, 150)
+    plain = model._plain(1.0)
+    fold = model._fold(plain, given, train, held_out)
+    solutions = [near(0.0, size, risk.n_params) for risk in fold.risks]  # 0: all scores are equal
+    weight = np.where(np.arange(150) < 100, 1.0, 0.0)
+    plain.n_features_in_ = X.shape[1]
+    plain._take(plain._tasks(given.X, given.y, weight), solutions)
+    scorer = check_scoring(plain, scoring=model.scoring)
+    assert fold.score(solutions) == pytest.approx(scorer(plain, X[held_out], y[held_out]))
 
 
 def test_nothing_is_known_before_every_problem_has_a_gap():

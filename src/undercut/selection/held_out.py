@@ -39,6 +39,10 @@ class HeldOut(ABC):
     def values(self, solutions: list[FloatArray]) -> FloatArray:
         """The value of every sample for the solutions of all problems."""
 
+    def score(self, solutions: list[FloatArray]) -> float:
+        """The mean of the values."""
+        return float(self.values(solutions).mean())
+
     @abstractmethod
     def interval(self, solutions: list[FloatArray], radii: list[float]) -> Interval:
         """The values that the optimum can have, each problem's within a radius of its solution."""
@@ -120,9 +124,13 @@ class JointClasses(HeldOut):
     norms: FloatArray
     right: Array
 
+    def _scores(self, W: FloatArray) -> FloatArray:
+        """Scores by sample and class, the intercepts included."""
+        return np.asarray(self.held_out.matmat(W.reshape(self.risk.n_classes, -1)) + self.risk.intercepts(W))
+
     def _leads(self, W: FloatArray) -> FloatArray:
         """The score of the right class less the largest of the others."""
-        scores = self.held_out.matmat(W.reshape(self.risk.n_classes, -1)) + self.risk.intercepts(W)
+        scores = self._scores(W)
         at = np.arange(self.right.size), self.right
         own = scores[at].copy()
         scores[at] = -np.inf
@@ -130,7 +138,7 @@ class JointClasses(HeldOut):
 
     @override
     def values(self, solutions: list[FloatArray]) -> FloatArray:
-        return np.where(self._leads(solutions[0]) > 0.0, 1.0, 0.0)
+        return np.asarray(self._scores(solutions[0]).argmax(axis=1) == self.right, dtype=np.float64)
 
     @override
     def interval(self, solutions: list[FloatArray], radii: list[float]) -> Interval:

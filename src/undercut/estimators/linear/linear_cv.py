@@ -22,7 +22,7 @@ from undercut.estimators.inputs import checked_weight, optional_weight, validate
 from undercut.estimators.linear.linear_classifier import LinearClassifier
 from undercut.estimators.linear.linear_regressor import LinearRegressor
 from undercut.estimators.targets import encode_classes
-from undercut.losses import Squared
+from undercut.losses import Poisson, Squared
 from undercut.maps.design import trusted_design
 from undercut.maps.matrix import Matrix
 from undercut.risks import MulticlassRisk
@@ -46,13 +46,15 @@ class WeightedFolds(CrossValidated):
         weight = np.zeros(given.n)
         weight[train] = checked_weight(given.rest["sample_weight"], given.X)[train]
         tasks = model._tasks(given.X, given.y, weight)
+        known = self._held_out(model, risks_of(tasks), held_out, given)
+        if known is not None:
+            return Fold(risks_of(tasks), known.score, known if self.penalty in ("l2", "elasticnet") else None)
         model.n_features_in_ = given.X.shape[1]
         X, y = given.X[held_out], given.y[held_out]
-        known = self._held_out(model, risks_of(tasks), held_out, given)
-        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)), known)
+        return Fold(risks_of(tasks), scored(model, tasks, self._score_on(X, y)))
 
     def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
-        """What is known of the held-out score before the gaps are closed; ``None`` where nothing is."""
+        """The held-out samples where the score is a mean over them; ``None`` where it is not."""
         return None
 
 
@@ -114,7 +116,7 @@ class LinearClassifierCV(WeightedFolds, LinearClassifier):
 
     @override
     def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
-        if self.scoring not in (None, "accuracy") or self.penalty not in ("l2", "elasticnet"):
+        if self.scoring not in (None, "accuracy"):
             return None
         norms, right = _row_norms(given.X), np.searchsorted(model.classes_, given.y[rows])
         first, held_out = risks[0], trusted_design(given.X[rows])
@@ -168,7 +170,7 @@ class LinearRegressorCV(WeightedFolds, LinearRegressor):
     @override
     def _held_out(self, model: Any, risks: list[Any], rows: Array, given: Given) -> HeldOut | None:
         name = self.scoring or "r2"
-        if name not in ERROR_SCORES or self.penalty not in ("l2", "elasticnet"):
+        if name not in ERROR_SCORES or isinstance(self._loss(), Poisson):  # whose prediction is not the score
             return None
         norms, y = _row_norms(given.X), given.y[rows]
         problem = Scored(risks[0], trusted_design(given.X[rows]), norms[rows], norms.max())

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import xlogy
 from typing_extensions import override
 
@@ -22,6 +23,7 @@ MAX_STEPS = 100
 SHORT = 1.0  # shift of the intercepts up to which probabilities are multiplied instead of computed from scores
 LONGEST = 600.0  # shift whose exponential is finite, as are its products with probabilities
 TINY = 1e-300  # least probability: its logarithm is finite
+SINGULAR = 1e-4  # least diagonal entry of an accurate Cholesky factor of a matrix of size 1
 
 
 class Curvature(NamedTuple):
@@ -222,8 +224,20 @@ def _improves(trial: Settled, at: Settled) -> bool:
 
 
 def pseudo_inverse(C: FloatArray) -> FloatArray:
-    """Of a positive semidefinite matrix whose rows sum to zero."""
-    size = float(np.trace(C)) / C.shape[0]
+    """Of a positive semidefinite matrix whose rows sum to zero.
+
+    With the projection J on the constants it is ``(C + J)^-1 - J``, unless it is zero for other vectors too.
+
+    >>> pseudo_inverse(np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    n = C.shape[0]
+    size = float(np.trace(C)) / n
     if not 1e-290 < size < math.inf:  # its inverse would overflow
         return np.zeros_like(C)
-    return np.asarray(np.linalg.pinv(C / size, hermitian=True) / size)
+    factor, failed = dpotrf(C / size + 1.0 / n, lower=1)
+    if failed or float(np.abs(factor.diagonal()).min()) < SINGULAR:
+        return np.asarray(np.linalg.pinv(C / size, hermitian=True) / size)
+    lower = dpotri(factor, lower=1)[0]
+    return np.asarray((np.tril(lower) + np.tril(lower, -1).T - 1.0 / n) / size)
