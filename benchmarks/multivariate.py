@@ -18,7 +18,7 @@ Constants of the library were chosen on made-up problems.  Decisions that were p
 decade from 1 on for both sides, since with one per decade from 0.1 on the best of the bounds was between two of them on
 CCAT (F1) and perhaps above the first on connect-4 (top half); class prices, after equal ones had learned nothing on
 connect-4 and covtype; surrogates beside the bound of the measure, after connect-4, and the squared hinge among them,
-after alt.atheism, as are the average precision where a top k does not decide and the limit of 200 steps of a surrogate
+after alt.atheism, as are the average precision where a top k does not decide and a limit to the steps of a surrogate
 that is tried; thresholds averaged over bootstrap samples, after CCAT.  The step lengths of the solver were looked
 at on mnist too.
 """

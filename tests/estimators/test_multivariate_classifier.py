@@ -19,7 +19,6 @@ from tests.model_files import edit
 from undercut import (
     CuttingPlane,
     LinearClassifier,
-    Logistic,
     MultivariateClassifier,
     MultivariateRisk,
     SquaredHinge,
@@ -28,7 +27,7 @@ from undercut import (
     save_model,
 )
 from undercut.errors import ConstantModelWarning, DataError, ModelFileError, ParameterError
-from undercut.measures import AveragePrecision, BalancedError, ContingencyMeasure, FBeta, PrecisionAt, RocArea
+from undercut.measures import AveragePrecision, BalancedError, ContingencyMeasure, FBeta, PrecisionAt
 
 NAMES = ["f1", "f0.5", "precision@50", "recall@50", "prbep", "roc_auc", "balanced_error"]
 names = pytest.mark.parametrize("name", NAMES)
@@ -132,26 +131,6 @@ def test_the_squared_hinge_has_the_prices_of_the_measure(rare):
     np.testing.assert_allclose(model.coef_, same.coef_, atol=0.02)
     np.testing.assert_allclose(model.intercept_, same.intercept_, atol=0.02)
     assert model.objective_ == pytest.approx(same.objective_, rel=2e-3)
-
-
-@pytest.mark.parametrize(("surrogate", "class_weight"), [("squared_hinge", None), ("logistic", "balanced")])
-def test_the_surrogates_of_the_roc_area_are_mean_losses(rare, surrogate, class_weight):
-    X, y = rare
-    model = MultivariateClassifier("roc_auc", lam=1e-2, surrogate=surrogate).fit(X, y)
-    same = LinearClassifier(surrogate, lam=1e-2, class_weight=class_weight).fit(X, y)
-    np.testing.assert_allclose(model.coef_, same.coef_, atol=0.02)
-    assert model.objective_ == pytest.approx(same.objective_, rel=2e-3)
-
-
-def test_the_roc_area_has_its_own_bound_where_a_class_has_few_samples_or_labels_are_wrong_far_away(rare, outliers):
-    X, y = rare
-    few = np.flatnonzero(np.cumsum(y) < 20)
-    assert MultivariateClassifier("roc_auc", lam=1e-2).fit(X[few], y[few]).surrogate_ == RocArea()
-    X, y = outliers
-    model = MultivariateClassifier("roc_auc", lam=1e-3).fit(X[:600], y[:600])
-    squared = MultivariateClassifier("roc_auc", lam=1e-3, surrogate="squared_hinge").fit(X[:600], y[:600])
-    assert model.surrogate_ in (RocArea(), Logistic())
-    assert model.score(X[600:], y[600:]) > squared.score(X[600:], y[600:]) + 0.01
 
 
 def test_labels_that_are_wrong_far_away_lead_to_the_bound_of_the_measure(outliers):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from undercut import (
 from undercut.errors import CapabilityError, ParameterError
 from undercut.selection import regularization_path
 from undercut.solvers import InteriorPoint, PrimalDual
-from undercut.solvers.coordinate import primal_dual
+from undercut.solvers.coordinate import newton_end, primal_dual
 from undercut.solvers.coordinate.saddle import Losses
 
 TIGHT = Stop(gap_rel=1e-6, max_steps=100)
@@ -49,7 +50,11 @@ def largest_lambda(risk):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("kind", [L1, ElasticNet])
 @pytest.mark.parametrize("share", [0.5, 0.02])
-def test_it_agrees_with_interior_points_and_its_bound_holds(loss, kind, share, weighted, fit_intercept):
+@pytest.mark.parametrize("near_end", [0.0, primal_dual.NEAR_END])
+def test_it_agrees_with_interior_points_and_its_bound_holds(
+    loss, kind, share, weighted, fit_intercept, near_end, monkeypatch
+):
+    monkeypatch.setattr(primal_dual, "NEAR_END", near_end)
     risk = problem(loss, weighted=weighted, fit_intercept=fit_intercept)
     reg = kind(share * largest_lambda(risk))
     ours = minimize(risk, reg, PrimalDual(first=10), stop=TIGHT)
@@ -78,7 +83,8 @@ def test_the_scale_of_the_features_hardly_matters(scale):
     assert len(second.trace) <= 2 * len(first.trace)
 
 
-def test_samples_far_from_a_kink_and_features_that_stay_zero_leave_the_working_sets():
+def test_samples_far_from_a_kink_and_features_that_stay_zero_leave_the_working_sets(monkeypatch):
+    monkeypatch.setattr(primal_dual, "NEAR_END", 0.0)
     risk = problem(Hinge(), n=2000, d=400, seed=3)
     solver, reg = PrimalDual(), L1(0.1 * largest_lambda(risk))
     state = solver.init(risk, reg, np.zeros(400))
@@ -91,10 +97,79 @@ def test_samples_far_from_a_kink_and_features_that_stay_zero_leave_the_working_s
 
 def test_a_sample_that_has_left_too_early_comes_back(monkeypatch):
     monkeypatch.setattr(primal_dual, "CLOSE", np.inf)  # samples leave from the first step on
+    monkeypatch.setattr(primal_dual, "NEAR_END", 0.0)
     risk = problem(Absolute(), n=60, d=200)
     reg = L1(0.001 * largest_lambda(risk))
     result = minimize(risk, reg, PrimalDual(), stop=TIGHT)
     assert result.status is Status.CONVERGED
+
+
+def stepped(risk, reg, gap=1e-6, limit=200):
+    """The states of a run to a relative gap."""
+    solver = PrimalDual()
+    states = [solver.init(risk, reg, np.zeros(risk.n_params))]
+    while states[-1].progress.gap > gap * states[-1].progress.objective and len(states) < limit:
+        states.append(solver.step(risk, reg, states[-1]))
+    return states
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_interior_point_steps_find_the_last_digits(loss, monkeypatch):
+    risk = problem(loss, n=400, d=600, fit_intercept=True)
+    reg = L1(0.01 * largest_lambda(risk))
+    states = stepped(risk, reg, 1e-7)
+    assert states[-1].progress.gap <= 1e-7 * states[-1].progress.objective
+    assert sum(state.end is not None for state in states) <= 20
+    monkeypatch.setattr(primal_dual, "NEAR_END", 0.0)
+    assert len(stepped(risk, reg, 1e-7)) > len(states)
+
+
+def test_columns_that_interior_point_steps_lack_join_them(monkeypatch):
+    monkeypatch.setattr(primal_dual, "NEARER", 1.0)
+    monkeypatch.setattr(primal_dual, "NEAR_END", 1.0)
+    risk = problem(Hinge(), n=400, d=600)
+    reg = L1(0.01 * largest_lambda(risk))
+    states = stepped(risk, reg)
+    sizes = {state.end.columns.size for state in states if state.end is not None}
+    assert len(sizes) > 1
+    assert states[-1].progress.gap <= 1e-6 * states[-1].progress.objective
+    whole = minimize(risk, reg, InteriorPoint(), stop=TIGHT)
+    assert states[-1].progress.lower_bound <= whole.objective * (1.0 + 1e-9)
+
+
+def test_where_interior_point_steps_are_stuck_the_others_go_on(monkeypatch):
+    monkeypatch.setattr(primal_dual, "STUCK", 1.1)
+    risk = problem(Hinge())
+    states = stepped(risk, L1(0.02 * largest_lambda(risk)))
+    assert states[-1].invested > primal_dual.INVESTED
+    assert states[-1].progress.gap <= 1e-6 * states[-1].progress.objective
+
+
+def test_interior_point_steps_are_resumed_identically():
+    risk, solver = problem(Hinge(), n=400, d=600, fit_intercept=True), PrimalDual()
+    reg = L1(0.01 * largest_lambda(risk))
+    state = next(state for state in stepped(risk, reg) if state.end is not None)
+    saved = replace(state, saddle=None, end=replace(state.end, program=None))
+    once, again = solver.step(risk, reg, state), solver.step(risk, reg, solver.restored(risk, reg, saved))
+    assert again.progress == once.progress
+    assert np.array_equal(again.v, once.v)
+
+
+def test_the_start_of_interior_point_steps_is_balanced_and_near_the_point():
+    risk = problem(EpsilonInsensitive(0.3), fit_intercept=True)
+    reg = L1(0.02 * largest_lambda(risk))
+    state = stepped(risk, reg, 1e-9)[-1]
+    w, columns = state.solution, np.flatnonzero(state.solution)
+    gradient = risk.design.rmatvec(state.v)
+    b = risk.phi.intercept(risk.design.matvec(w))
+    begun = newton_end.begun(risk, reg, columns, np.append(w[columns], b), state.v, gradient, state.progress.objective)
+    program, (t, r, u, v) = begun.program, begun.at.inside
+    used = program.kinks.caps > 0.0
+    aim = (program.share * program.mu(begun.at.total))[used]
+    assert (r * u)[used] == pytest.approx(aim, rel=1e-6)
+    assert (t * v)[used] == pytest.approx(aim, rel=1e-6)
+    ranges = program.kinks.caps[:, : risk.n_samples].sum(axis=0)
+    assert np.abs(begun.slopes - state.v).max() <= 1e-2 * ranges.max()
 
 
 def test_a_start_at_the_optimum_is_certified_in_few_steps():

@@ -19,18 +19,20 @@ TINY = 1e-300  # stands for the squared length of an empty row
 @njit(cache=True, nogil=True)
 def sweep_classes(
     dense, indptr, columns, values, constant, squares, y, costs, cap,
-    order, begin, active, classes, counts, budget, A, V,
+    order, begin, active, classes, counts, relax, budget, A, V,
 ):  # fmt: skip
     """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates order, classes, counts, A and V.
 
     ``classes[i, :counts[i]]`` are the active classes of sample i; one without share of q and with a g below that of all
-    that have some is left out, and a sample with one class left likewise.
-    Returns (position, active, largest difference of g that a move can use, work).
+    that have some is left out, and a sample with one class left likewise.  ``relax`` : below 2; what the squared length
+    of a row is divided by for a move.
+    Returns (position, active, largest difference of g that a move can use, growth of the dual, the sum of what all
+    visited samples could gain, work).
     """
     width, n_classes = np.uint64(columns.size), costs.shape[0]
     g, q, moved = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     which, total = np.empty(n_classes, np.int32), np.empty(n_classes)
-    most, work, at = 0.0, 0, begin
+    most, growth, gain, work, at = 0.0, 0.0, 0.0, 0, begin
     while at < active and work < budget:
         i = np.uint64(order[at])
         start, stop, offset = row(dense, indptr, width, i)
@@ -41,8 +43,8 @@ def sweep_classes(
             k = mine[m]
             g[m] = costs[y[i], k] + constant * V[V.shape[0] - 1, k]
             q[m] = (cap[i] if k == y[i] else 0.0) - A[i, k]
-        _scores(values, columns, start, stop, offset, mine, count, V, total, g)
-        spread, floor = _violation(g, q, count)
+        scores(values, columns, start, stop, offset, mine, count, V, total, g)
+        spread, floor, mean = _violation(g, q, count)
         count = _drop(mine, g, q, count, floor)
         counts[i] = count
         if count <= 1:
@@ -51,20 +53,22 @@ def sweep_classes(
             continue
         at += 1
         most = max(most, spread)
+        gain += cap[i] * (spread + floor) - mean
         if spread > 0.0:
-            project(g, q, count, max(squares[i], TINY), cap[i], moved)
+            project(g, q, count, max(squares[i] / relax, TINY), cap[i], moved)
             n_moved = 0
             for m in range(count):
                 if moved[m] != 0.0:
+                    growth += moved[m] * (g[m] - 0.5 * squares[i] * moved[m])
                     A[i, mine[m]] -= moved[m]
                     g[n_moved], which[n_moved] = moved[m], mine[m]
                     n_moved += 1
-            _add(values, columns, start, stop, offset, constant, which, n_moved, g, V)
-    return at, active, most, work
+            subtract(values, columns, start, stop, offset, constant, which, n_moved, g, V)
+    return at, active, most, growth, gain, work
 
 
 @njit(cache=True, nogil=True)
-def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
+def scores(values, columns, start, stop, offset, mine, count, V, total, g):
     """``g_m += <V[:, mine_m], x>``; overwrites ``total``."""
     if count == V.shape[1]:  # all classes, in whatever order: contiguous reads
         total[:] = 0.0
@@ -83,13 +87,14 @@ def _scores(values, columns, start, stop, offset, mine, count, V, total, g):
 
 @njit(cache=True, nogil=True)
 def _violation(g, q, count):
-    """(how far the largest g is above the least one that has a share, that least one)."""
-    top, floor = -np.inf, np.inf
+    """(how far the largest g is above the least one that has a share, that least one, ``<q, g>``)."""
+    top, floor, mean = -np.inf, np.inf, 0.0
     for m in range(count):
         top = max(top, g[m])
         if q[m] > 0.0:
             floor = min(floor, g[m])
-    return top - floor, floor
+            mean += q[m] * g[m]
+    return top - floor, floor, mean
 
 
 @njit(cache=True, nogil=True)
@@ -139,7 +144,7 @@ def project(g, q, count, square, cap, moved):
 
 
 @njit(cache=True, nogil=True)
-def _add(values, columns, start, stop, offset, constant, which, count, moved, V):
+def subtract(values, columns, start, stop, offset, constant, which, count, moved, V):
     """``V[:, which_m] -= moved_m x``."""
     for m in range(count):
         V[V.shape[0] - 1, which[m]] -= moved[m] * constant
@@ -147,3 +152,18 @@ def _add(values, columns, start, stop, offset, constant, which, count, moved, V)
         x, at = np.float64(values[j]), np.uint64(columns[j - offset])
         for m in range(count):
             V[at, np.uint64(which[m])] -= moved[m] * x
+
+
+@njit(cache=True, nogil=True)
+def class_products(dense, indptr, columns, values, constant, A, V):
+    """``V = X' A``; classes without a share of a sample cost nothing."""
+    width, n_classes = np.uint64(columns.size), A.shape[1]
+    which, moved = np.empty(n_classes, np.int32), np.empty(n_classes)
+    V[:] = 0.0
+    for i in range(A.shape[0]):
+        count = 0
+        for k in range(n_classes):
+            which[count], moved[count] = k, -A[i, k]
+            count += A[i, k] != 0.0
+        start, stop, offset = row(dense, indptr, width, np.uint64(i))
+        subtract(values, columns, start, stop, offset, constant, which, count, moved, V)

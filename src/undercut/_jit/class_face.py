@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from undercut._jit.class_blocks import project
+from undercut._jit.class_blocks import project, scores, subtract
 from undercut._jit.compile import njit
 from undercut._jit.dual_coordinate import add_row, product
 from undercut._jit.dual_face import conjugate_step
@@ -102,3 +102,25 @@ def add_class_rows(dense, indptr, columns, values, constant, owner, starts, shar
             start, stop, offset = row(dense, indptr, width, np.uint64(owner[e]))
             add_row(values, columns, start, stop, offset, constant, shares[e], along)
         V[:, k] = along
+
+
+@njit(cache=True, nogil=True)
+def lift_classes(dense, indptr, columns, values, constant, squares, y, costs, chosen, V):
+    """Add multiples of the samples' rows to V until each, in its turn, has no loss.
+
+    A sample moves the weights of its own class and of the one whose margin is violated most.
+    """
+    width, n_classes = np.uint64(columns.size), costs.shape[0]
+    every, g, total = np.arange(n_classes).astype(np.int32), np.empty(n_classes), np.empty(n_classes)
+    which, moved = np.empty(2, np.int32), np.empty(2)
+    for i in chosen:
+        start, stop, offset = row(dense, indptr, width, np.uint64(i))
+        for k in range(n_classes):
+            g[k] = costs[y[i], k] + constant * V[V.shape[0] - 1, k]
+        scores(values, columns, start, stop, offset, every, n_classes, V, total, g)
+        top = np.argmax(g)
+        lack = g[top] - g[y[i]]
+        if lack > 0.0 and squares[i] > 0.0:
+            which[0], which[1] = top, y[i]
+            moved[0], moved[1] = 0.5 * lack / squares[i], -0.5 * lack / squares[i]
+            subtract(values, columns, start, stop, offset, constant, which, 2, moved, V)

@@ -105,21 +105,28 @@ def _move(slopes, bend, l1, l2, w, change):
     change[:] = 0.0
     violation, joint = 0.0, 0.0  # joint: <a, change>
     for sweep in range(SWEEPS):
+        moves = False
         for k in range(n_classes):
             a = bend[k]
-            curvature = a + ridge - (a * a / total if total > 0.0 else 0.0)
-            slope = slopes[k] + (a + ridge) * change[k] - (a * joint / total if total > 0.0 else 0.0)
+            slope = slopes[k] + (a + ridge) * change[k]
+            if joint != 0.0 and total > 0.0:
+                slope -= a * joint / total
             if sweep == 0:
                 off = abs(slopes[k] + l2 * w[k] + l1 * np.sign(w[k])) if w[k] != 0.0 else abs(slopes[k]) - l1
                 violation = max(violation, off)
-            best = w[k]
+            if w[k] == 0.0 and abs(slope) <= l1:  # most of them: it stays zero
+                continue
+            best, curvature = w[k], a + ridge - (a * a / total if total > 0.0 else 0.0)
             if curvature + l2 > 0.0:
                 force = curvature * w[k] - slope
                 best = np.sign(force) * max(abs(force) - l1, 0.0) / (curvature + l2)
             elif abs(slope) <= l1:
                 best = 0.0
             delta = best - w[k]
+            moves |= delta != 0.0
             change[k] += delta
             joint += a * delta
             w[k] = best
+        if not moves:
+            break
     return violation

@@ -15,6 +15,7 @@ from undercut.threads import in_threads, span_edges
 from undercut.types import Array, FloatArray
 
 LARGE_GRAM = 200_000  # stored entries: from this number on, the rows are divided among threads
+TILE = 128  # rows and columns of a Gram matrix that are mirrored at a time
 
 
 class SparseDesign(Matrix):
@@ -88,9 +89,9 @@ class SparseDesign(Matrix):
         for more, entries in parts[1:]:  # in the order of the rows, whichever thread is first
             half += more
             diagonal += entries
-        out = half + half.T
-        out[np.diag_indices_from(out)] += diagonal
-        return out
+        _mirror(half)
+        half[np.diag_indices_from(half)] += diagonal
+        return half
 
     def _half_gram(self, g: FloatArray, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         out, diagonal = np.empty((self.shape[1], self.shape[1])), np.empty(self.shape[1])
@@ -103,3 +104,13 @@ class SparseDesign(Matrix):
         out, diagonal = np.empty((size, size)), np.empty(size)
         csr.partial_half_gram(*self._parts, g, slot, start, stop, out, diagonal)
         return out, diagonal
+
+
+def _mirror(half: FloatArray) -> None:
+    """Add the transpose of a square matrix to it, by tiles that fit into the cache."""
+    for i in range(0, half.shape[0], TILE):
+        for j in range(0, i + 1, TILE):
+            one, other = half[i : i + TILE, j : j + TILE], half[j : j + TILE, i : i + TILE]
+            both = one + other.T
+            one[:] = both
+            other[:] = both.T

@@ -71,7 +71,7 @@ class Measure(ABC):
     """A loss Delta of the labels of all samples together; estimators report ``1 - Delta``."""
 
     sees_intercept: ClassVar[bool]  # whether adding a number to all scores changes the risk
-    surrogates: ClassVar[tuple[str, ...]] = ("own",)  # that validation chooses from, the one kept in doubt first
+    substitutes: ClassVar[tuple[str, ...]] = ()  # surrogates that may learn more than the bound of the measure
 
     @property
     @abstractmethod

@@ -38,7 +38,7 @@ class ThresholdMeasure(Measure):
     """A measure of the labels ``s > 0``."""
 
     sees_intercept = True
-    surrogates = ("squared_hinge", "own")
+    substitutes = ("squared_hinge",)
 
     @abstractmethod
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -34,7 +33,7 @@ class TopMeasure(Measure):
     """
 
     sees_intercept = False
-    surrogates = ("squared_hinge", "average_precision", "own")
+    substitutes = ("squared_hinge", "average_precision")
 
     @abstractmethod
     def size(self, n_positive: int) -> int:
@@ -177,7 +176,6 @@ class RocArea(Measure):
 
     name = "roc_auc"
     sees_intercept = False
-    surrogates: ClassVar[tuple[str, ...]] = ("squared_hinge", "logistic", "own")
 
     @override
     def check(self, n_positive: int, n_negative: int) -> None:
@@ -221,7 +219,7 @@ class PartialRocArea(RocArea):
     0.5
     """
 
-    surrogates = ("squared_hinge", "average_precision", "own")
+    substitutes = ("squared_hinge", "average_precision")
     most: float = 0.1
 
     def __post_init__(self) -> None:
@@ -266,7 +264,7 @@ class AveragePrecision(RocArea):
     """
 
     name = "average_precision"
-    surrogates = ("squared_hinge", "own")
+    substitutes = ("squared_hinge",)
 
     @override
     def label_loss(self, y: FloatArray, scores: FloatArray) -> float:

@@ -50,11 +50,12 @@ from undercut.solvers.conditions import (
     has_dual,
     has_easy_dual,
     has_few_params,
-    has_few_rows,
     has_few_samples,
+    has_good_sweeps,
     has_kinked_form,
     has_margins,
     has_several_features,
+    has_several_samples,
     has_short_dual,
     has_weak_classes,
     is_kernel_machine,
@@ -73,6 +74,7 @@ from undercut.solvers.conditions import (
     is_weak_for_rows,
     is_wide,
     needs_planes,
+    samples_per_feature,
     sorts,
 )
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
@@ -163,7 +165,7 @@ TABLE = (
         f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
         lambda risk, reg: (
             is_wide(risk)
-            and has_few_rows(risk)
+            and samples_per_feature(risk) <= 2.0
             and accepts(WorkingSet(), risk, reg)
             and has_dual(risk, reg)
             and not is_strong(risk, reg)
@@ -201,7 +203,7 @@ TABLE = (
         "kinked loss with L1, sparse X in main memory",
         lambda risk, reg: reg.strong_convexity == 0.0 and accepts(PrimalDual(), risk, reg),
         lambda risk: Relay(candidates=(PrimalDual(), LevelBundle())),
-        "a step is two products with a small part of X, and no factorization grows with the parameters in use",
+        "steps of two products with a part of X find the parameters, interior point steps on these the last digits",
     ),
     Row(
         "kinked loss with elastic net, sparse X in main memory",
@@ -310,19 +312,14 @@ TABLE = (
         "a plane has an entry for every feature and class, a dual step for those of one sample",
     ),
     Row(
-        f"kinked loss, very strong regularization, large sparse X with more than {SEVERAL_FEATURES} features",
-        lambda risk, reg: is_kinked(risk) and has_several_features(risk) and is_strongest(risk, reg),
+        "kinked loss, very strong regularization, X in memory",
+        lambda risk, reg: is_kinked(risk) and is_strongest(risk, reg),
         lambda risk: LineSearchBundle(),
         "a few planes take less time than a few sweeps",
     ),
     Row(
-        f"kinked loss, large sparse X; over {MANY_FEATURES} features, or over {SEVERAL_FEATURES} and strong "
-        "regularization",
-        lambda risk, reg: (
-            is_kinked(risk)
-            and (is_wide(risk) or (has_several_features(risk) and is_strong(risk, reg)))
-            and has_dual(risk, reg)
-        ),
+        f"kinked loss, large X; few samples, over {MANY_FEATURES} features, or {SEVERAL_FEATURES} and large lambda",
+        lambda risk, reg: is_kinked(risk) and has_good_sweeps(risk, reg) and has_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
     ),
@@ -339,8 +336,10 @@ TABLE = (
         "one system of linear equations is the whole work",
     ),
     Row(
-        f"the risk is smooth and has at most {NEWTON_PARAMS} parameters",
-        lambda risk, reg: isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS,
+        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with one score for each of many samples",
+        lambda risk, reg: (
+            isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS and not has_several_samples(risk)
+        ),
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import numpy as np
@@ -39,12 +40,13 @@ from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
-SEVERAL_FEATURES = 200  # of a sparse X: up to here a sweep of dual coordinate descent costs more than a few planes
+SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
 STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
 STRONGEST, FLAT = 0.01, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 WEAK_DUAL = 5.0  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 50.0, 500.0  # ... with a free intercept, and for dense X, where products are fast
+KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
@@ -215,9 +217,9 @@ def needs_planes(risk: Risk, reg: Regularizer) -> bool:
 
 
 def is_strongest(risk: Risk, reg: Regularizer) -> bool:
-    """Whether X is sparse, and lambda so large that a few planes are enough."""
-    X = large_sparse(risk)
-    return X is not None and dual_condition(X, reg) <= max(STRONGEST, FLAT / X.shape[0])
+    """Whether X is in memory, and lambda so large that a few planes are enough."""
+    X = features(risk)
+    return isinstance(X, Matrix) and dual_condition(X, reg) <= max(STRONGEST, FLAT / X.shape[0])
 
 
 def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
@@ -228,25 +230,44 @@ def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
     return dual_condition(X, reg) > WEAK_CLASSES
 
 
-def has_few_rows(risk: Risk) -> bool:
-    """Whether X is sparse, and its rows are at most twice as many as its features."""
-    X = large_sparse(risk)
-    return X is not None and bool(X.shape[0] <= 2 * X.shape[1])
+def samples_per_feature(risk: Risk) -> float:
+    """Infinite where X is not in memory."""
+    X = features(risk)
+    return X.shape[0] / X.shape[1] if isinstance(X, Matrix) and X.shape[1] > 0 else math.inf
+
+
+def has_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps for a kinked loss take less time than planes: few samples, long planes, or large lambda."""
+    X = features(risk)
+    is_large = X is not None and X.shape[0] * X.shape[1] >= LARGE
+    if is_large and samples_per_feature(risk) <= KINKED_SAMPLES:
+        return True
+    return is_wide(risk) or (has_several_features(risk) and is_strong(risk, reg))
+
+
+def has_several_samples(risk: Risk) -> bool:
+    """Whether a Newton step by products costs less than a Hessian, and the samples determine w."""
+    if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES:
+        return False
+    return 2.0 < samples_per_feature(risk) < math.inf
 
 
 def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
     """Whether a smooth loss has few dual variables, and lambda is so small that Newton steps need many products.
 
-    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.
+    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.  Sweeps
+    for squares without free intercept are few at any lambda.
     """
     X = features(risk)
     if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
         return False
     is_hinge = isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge)
-    if X.shape[0] > (2 if is_hinge else 1) * X.shape[1]:
+    if samples_per_feature(risk) > (2.0 if is_hinge else 1.0):
         return False
     if not isinstance(X, SparseDesign):
         return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
+    if has_quadratic_dual(risk, reg) and not is_smooth_with_intercept(risk):
+        return True
     return dual_condition(X, reg) >= (WEAK_BALANCED if is_smooth_with_intercept(risk) else WEAK_DUAL)
 
 

@@ -82,8 +82,8 @@ OPTIONS = [
     Option("threshold", MODEL, "With --measure: own, that of the measure's bound; cv, by validation in folds; auto, cv "
            "for f1, f0.5, ..., mcc and balanced_error where each class has 20 samples", usual="auto",
            sets="threshold", needs={"measure": ()}),
-    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; squared_hinge; average_precision; "
-           "logistic; auto, the one that is best on samples left out", usual="auto",
+    Option("surrogate", MODEL, "With --measure: own, the measure's own bound; squared_hinge; average_precision; auto, "
+           "the one that is best on samples left out", usual="auto",
            sets="surrogate", needs={"measure": ()}),
     Option("weighting", MODEL, "Of queries in rankings by pairs: query (equal), root (of their pairs) or pair",
            usual="root", sets="weighting"),

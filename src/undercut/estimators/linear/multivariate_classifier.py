@@ -22,7 +22,7 @@ from undercut.estimators.targets import Problem, encode_classes
 from undercut.io.model_file import ModelState
 from undercut.maps.design import trusted_design
 from undercut.maps.sharded import ShardedDesign
-from undercut.measures import Measure, RocArea, TopMeasure, measure_named
+from undercut.measures import Measure, TopMeasure, measure_named
 from undercut.measures.base import counts
 from undercut.regularizers import L2
 from undercut.risks import MultivariateRisk
@@ -66,20 +66,18 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         samples of these scores.  The certificate is that of the fit to all samples, with its own intercept.
         "auto" is "cv" for F-beta, the balanced error, Matthews correlation and functions of one's own where each
         class has at least 20 samples, and "own" otherwise and with ``fit_intercept=False``.
-    surrogate : "auto", "own", "squared_hinge", "average_precision" or "logistic"
+    surrogate : "auto", "own", "squared_hinge" or "average_precision"
         What is minimized.  "own" is the convex bound of the measure itself; "squared_hinge" a mean squared hinge loss,
-        in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking, and all
-        samples the same for the ROC area); "average_precision" the bound of that measure; "logistic" a mean logistic
-        loss with such prices, in which both classes weigh the same for measures of a ranking.  "auto" chooses by the
-        measure itself, on the samples that the folds leave out: the squared hinge, which is fast, unless another is
-        better by more than the standard error of the difference (or by its average precision, where a measure of a
-        ranking does not tell).  The others are the own bound; for the top k, the break-even point and the partial ROC
-        area also the average precision, and for the ROC area also the logistic loss.  Measures whose own bound always
-        learns (F-beta, the balanced error, Matthews correlation, functions of one's own and the ROC area) have this
-        choice where each class has at least 20 samples.  ``surrogate_`` and the certificate are those of the choice.
+        in which each class weighs what its mistakes cost the measure (those of F1 for measures of a ranking);
+        "average_precision" the bound of that measure.  "auto" chooses by the measure itself, on the samples that the
+        folds leave out: the squared hinge, which is fast, unless another is better by more than the standard error of
+        the difference (or by its average precision, where a measure of a ranking does not tell).  It chooses among
+        the first two for F-beta, the balanced error, Matthews correlation and functions of one's own where each class
+        has at least 20 samples; among all three for the top k, the break-even point and the partial ROC area; the ROC
+        area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
         Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
-        or 0.01 is enough for them; a later one that is behind after two folds, or takes over 50 steps in one, is
-        given up.  ``random_state`` divides and draws.
+        or 0.01 is enough for them; one that is behind after two folds, or takes over 50 steps in a fold, is given
+        up.  ``random_state`` divides and draws.
         A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
@@ -107,7 +105,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         **CertifiedEstimator._parameter_constraints,
         "measure": [str, Measure],
         "threshold": [StrOptions({"auto", "own", "cv"})],
-        "surrogate": [StrOptions({"auto", "own", "average_precision", "squared_hinge", "logistic"})],
+        "surrogate": [StrOptions({"auto", "own", "average_precision", "squared_hinge"})],
     }
 
     def __init__(
@@ -212,13 +210,12 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         return surrogate_named(name, self._measure(), self.fit_intercept)
 
     def _surrogate_names(self, signs: FloatArray) -> tuple[str, ...]:
-        """Those that validation chooses from, the one that is kept in doubt first."""
+        """Those that validation chooses from, the cheapest one first."""
         measure = self._measure()
         if self.surrogate != "auto":
             return (self.surrogate,)
-        always_learns = measure.sees_intercept or measure == RocArea()  # the own bound
-        is_enough = min(counts(signs)) >= (ENOUGH if always_learns else 2)
-        return measure.surrogates if is_enough else ("own",)
+        is_enough = min(counts(signs)) >= (ENOUGH if measure.sees_intercept else 2)
+        return (*measure.substitutes, "own") if is_enough else ("own",)
 
     def _is_tuned(self, signs: FloatArray) -> bool:
         """Whether validation chooses the threshold."""

@@ -22,16 +22,8 @@ from undercut.contracts import Design, Loss
 from undercut.estimators.certified import Rough
 from undercut.estimators.linear.thresholds import BOOTSTRAPS, Split, averaged_threshold, best_threshold, resampled
 from undercut.estimators.targets import Problem
-from undercut.losses import Hinge, Logistic, SquaredHinge
-from undercut.measures import (
-    AveragePrecision,
-    BalancedError,
-    ContingencyMeasure,
-    FBeta,
-    Measure,
-    RocArea,
-    ThresholdMeasure,
-)
+from undercut.losses import Hinge, SquaredHinge
+from undercut.measures import AveragePrecision, BalancedError, FBeta, Measure, ThresholdMeasure
 from undercut.risks import LinearRisk, MultivariateRisk
 from undercut.risks.measures.multivariate import class_prices
 from undercut.risks.scores.score_risk import ScoreRisk
@@ -39,7 +31,6 @@ from undercut.selection.shared_rows import SharedRows
 from undercut.types import Array, FloatArray
 
 FIRST_FOLDS = 2  # after so many folds a surrogate that is behind is given up
-ERRORS = ContingencyMeasure(lambda tp, fp, fn, tn: (fp + fn) / (tp + fp + fn + tn))
 MANY_STEPS = 50  # in one fold, beyond which every surrogate but the first is given up
 Solve: TypeAlias = Callable[[ScoreRisk, FloatArray | None, Problem, Rough], FloatArray | None]  # from a start, if any
 
@@ -90,9 +81,8 @@ class Bound(Surrogate):
 
 @dataclass(frozen=True)
 class PricedLoss(Surrogate):
-    """The mean of a loss; a sample weighs as much as its class costs the measure, or another where it has no price.
+    """The mean of a loss; a sample weighs as much as its class costs the measure, or F1 where it has no price.
 
-    Weights of a rare class make the model vary more from sample to sample, and the ROC area has no need of them.
     Samples of a part keep their places and the others have no weight, so that any design serves.
     """
 
@@ -112,27 +102,11 @@ class PricedLoss(Surrogate):
 
     @override
     def part(self, design: Design, signs: FloatArray, rows: Array) -> ScoreRisk:
-        measure = self.measure if isinstance(self.measure, ThresholdMeasure) else self._priced_by()
+        measure = self.measure if isinstance(self.measure, ThresholdMeasure) else FBeta()
         prices = class_prices(measure, SharedRows(design, rows), signs[rows])
         weight = np.zeros(signs.size)
         weight[rows] = np.where(signs[rows] > 0.0, prices.miss, prices.alarm)
         return LinearRisk(design, signs, self.loss, weight, self.fit_intercept)
-
-    def _priced_by(self) -> ThresholdMeasure:
-        """What has the prices of a measure of a ranking."""
-        return ERRORS if self.measure == RocArea() else FBeta()
-
-
-@dataclass(frozen=True)
-class PricedLogistic(PricedLoss):
-    """The logistic loss, which raises every positive over every negative without end, as the ROC area counts pairs."""
-
-    loss: ClassVar[Loss] = Logistic()
-    name = "logistic"
-
-    @override
-    def _priced_by(self) -> ThresholdMeasure:
-        return BalancedError()
 
 
 @dataclass(frozen=True)
@@ -152,8 +126,6 @@ def surrogate_named(name: str, measure: Measure, fit_intercept: bool) -> Surroga
     """By the name of a parameter."""
     if name == "squared_hinge":
         return PricedLoss(measure, fit_intercept)
-    if name == "logistic":
-        return PricedLogistic(measure, fit_intercept)
     if name == "average_precision":
         return Bound(AveragePrecision(), fit_intercept, "average precision")
     if isinstance(measure, BalancedError):

@@ -38,6 +38,7 @@ DualRisk: TypeAlias = LinearRisk | MulticlassRisk
 DualReg: TypeAlias = L2 | ElasticNet
 
 SLICE = 15_000_000  # entries of X that one step may use: a fraction of a second
+COPIED = 20  # entries of X per number that the step copies, at least
 LONGEST = 20  # passes after which a certificate is due
 FAR = 0.03  # share of the objective: a larger gap is far from any tolerance
 DRIFT = 1e-3  # share of the gap that the sweeps' rounding may cost a bound
@@ -77,7 +78,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         scores = risk.scores(w0)
         at = risk.phi.evaluate(scores)
         objective = reg.value(w0) + at.value
-        descent = _descent(risk, reg, at.slopes)
+        descent = _descent(risk, reg, at.slopes.copy())  # the next evaluation, at zero, overwrites them
         line = ScoreLine(risk, scores, np.zeros_like(scores))
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
@@ -99,7 +100,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         dual: Dual = descent.dual
         due = state.certified + _patience(state)
         rest = max(due - descent.work, dual.pass_work)
-        descent.run(int(min(rest, SLICE)))
+        descent.run(int(min(rest, max(SLICE, COPIED * (descent.a.size + descent.v.size)))))
         progress = replace(last, step=last.step + 1, n_passes=descent.work / dual.pass_work)
         after = replace(state, descent=descent, progress=progress)
 
@@ -114,7 +115,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         bound = point.bound(DRIFT * last.gap)
 
         # 2. The best point moves to the minimum of J on the way to the point of a.
-        line, t, solution, objective = _toward(risk, reg, state, descent.dual.primal(point.lifted()))
+        line, t, solution, objective = _toward(risk, reg, state, point.lifted())
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
@@ -212,11 +213,11 @@ def _patience(state: DualCoordinateState) -> float:
 
 
 def _toward(
-    risk: DualRisk, reg: DualReg, state: DualCoordinateState, w: FloatArray
+    risk: DualRisk, reg: DualReg, state: DualCoordinateState, v: FloatArray
 ) -> tuple[ScoreLine, float, FloatArray, float]:
-    """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of w."""
-    best, objective = state.solution, state.progress.objective
-    w, scores = _scaled(risk, reg, w)
+    """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of v's w."""
+    best, objective, dual = state.solution, state.progress.objective, state.descent.dual
+    w, scores = _scaled(risk, reg, dual.primal(v), dual.scores(v))
     line, direction = state.line.toward(state.t, scores), w - best
     farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
     t = min(line.minimizer(*_along(reg, best, w, direction), accuracy=LINE_ACCURACY), farthest)
@@ -235,14 +236,18 @@ def _moved(w: FloatArray, t: float, direction: FloatArray) -> FloatArray:
     return moved
 
 
-def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss."""
-    scores = risk.design.matvec(w)
+def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss.
+
+    Both are overwritten.
+    """
     for sign, (slope, curvature) in _both_ways(reg, w):
         ray = ScoreLine(risk, scores, sign * scores)
         t = ray.minimizer(slope, curvature, accuracy=RAY_ACCURACY)
         if t > 0.0:
-            return (1.0 + sign * t) * w, (1.0 + sign * t) * scores
+            w *= 1.0 + sign * t
+            scores *= 1.0 + sign * t
+            break
     return w, scores
 
 

@@ -10,6 +10,9 @@ and as many losses are at a kink, that is less than any method of Newton's kind 
 
 Every step ends with products with the whole X, which say who joins and who leaves, and prove a bound: all slopes v
 between the limits of the losses, scaled until ``|x_j' v| <= l1``, are a point of the dual problem.
+
+The last digits cost these steps the most.  Once they have taken a share of what interior point steps from their point
+would take, those come next (``newton_end.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from undercut.maps.csr import SparseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, balanced, least, tighter
+from undercut.solvers.coordinate import newton_end
 from undercut.solvers.coordinate.columns import column_norms
+from undercut.solvers.coordinate.newton_end import NewtonEnd
 from undercut.solvers.coordinate.saddle import Losses, Pair, Run, Saddle, started
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -41,6 +46,13 @@ CLOSE = 0.3  # relative gap from which on samples leave
 FAR = 3.0  # distance of a score from the next kink, in units of the last change of scores, beyond which a sample leaves
 FARTHER = 2.0  # what this is multiplied by after one has left too early
 SURPLUS = 1.5  # what is in use, in units of what is needed, before it is reduced
+NEAR_END = 0.2  # relative gap from which on interior point steps are worthwhile
+NEARER = 0.9  # share of l1 from which on they take up a feature
+FEWEST, JOINING = 50, 0.1  # features that they take up at once later, at most: a number, and a share of theirs
+LARGEST = 5000  # columns of their problem, at most
+INVESTED = 3.0  # steps of theirs that take as long as all steps before them
+STUCK = 1e-3  # length of a step of theirs that ends them
+LATER = 4.0  # what INVESTED is multiplied by after that
 LOOSE = 1e-9  # share of the range of slopes: a slope nearer than this to that of the loss is equal to it
 
 
@@ -59,6 +71,9 @@ class PrimalDualState:
     solution: FloatArray
     progress: Progress
     far: float = FAR
+    work: float = 0.0  # entries of X that were read in steps on the working sets
+    invested: float = INVESTED
+    end: NewtonEnd | None = None  # interior point steps, while they run
 
 
 @final
@@ -111,6 +126,9 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
 
     @override
     def step(self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState) -> PrimalDualState:
+        if state.end is not None:
+            return self._newton_step(risk, reg, state, state.end)
+
         # 1. Steps on the working sets.
         n_steps = min(max(int(MORE * state.run.total), LEAST_STEPS), MOST_STEPS)
         run = state.saddle.advanced(state.run, n_steps)
@@ -120,20 +138,53 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
 
         # 2. J there, and the bound that the slopes prove.
         found = _evaluated(risk, reg, w, v, state.norms)
-        objective, solution = state.progress.objective, state.solution
-        if found.objective < objective:
-            objective, solution = found.objective, w
-        lower_bound = tighter(state.progress.lower_bound, found.bound, objective)
-        progress = Progress(state.progress.step + 1, objective, lower_bound, state.progress.n_evaluations + 1)
+        b = float(run.image.w[state.columns.size :] @ state.units)
+        scores, moved = found.scores + b, np.abs(found.scores + b - state.scores)
+        work = state.work + 2.0 * state.saddle.by_row[2].size * (run.total - state.run.total)
+        after = replace(_after(state, w, found), run=run, v=v, scores=scores, work=work)
 
-        # 3. Who joins the working sets, and who leaves.
-        scores = found.scores + float(run.image.w[state.columns.size :] @ state.units)
-        after = replace(state, run=run, v=v, scores=scores, solution=solution, progress=progress)
-        return self._with_others(risk, reg, after, w, found.gradient, np.abs(scores - state.scores))
+        # 3. Who joins the working sets, and who leaves; or the last digits.
+        columns = np.flatnonzero((w != 0.0) | (np.abs(found.gradient) > NEARER * float(reg.terms.l1)))
+        if _is_end(risk, after, columns.size):
+            x = np.append(w[columns], np.full(state.units.size, b))
+            end = newton_end.begun(risk, reg, columns, x, v, found.gradient, found.objective)
+            return replace(after, end=end)
+        return self._with_others(risk, reg, after, w, found.gradient, moved)
+
+    def _newton_step(
+        self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState, last: NewtonEnd
+    ) -> PrimalDualState:
+        """An interior point step; steps on the working sets come next if it is too short."""
+        end, l1 = last.advanced(), float(reg.terms.l1)
+        if end.length < STUCK or not np.isfinite(end.at.x).all():
+            begun = self._begun(risk, reg, last.parameters(risk.n_params), last.slopes, state.norms)
+            progress = replace(state.progress, step=state.progress.step + 1)
+            kept = replace(begun, solution=state.solution, progress=progress, work=state.work)
+            return replace(kept, invested=LATER * state.invested)
+        w = end.parameters(risk.n_params)
+        found = _evaluated(risk, reg, w, end.slopes, state.norms)
+        after = replace(_after(state, w, found), v=end.slopes, scores=found.scores + end.intercept, end=end)
+
+        # The columns that are missing, where they violate their condition most.
+        steepness = np.abs(found.gradient)
+        inside = float(steepness[end.columns].max(initial=0.0))
+        steepness[end.columns] = 0.0
+        if float(steepness.max(initial=0.0)) <= max(inside, l1):
+            return after
+        joining = np.flatnonzero(steepness > NEARER * l1)
+        most = max(FEWEST, int(JOINING * end.columns.size))
+        if joining.size > most:  # slopes far from the optimum say little about the others
+            joining = joining[np.argpartition(-steepness[joining], most)[:most]]
+        columns = np.union1d(end.columns, joining)
+        return replace(after, end=end.widened(risk, reg, found.gradient, columns))
 
     @override
     def restored(self, risk: LinearRisk, reg: L1 | ElasticNet, state: PrimalDualState) -> PrimalDualState:
-        return replace(state, saddle=_saddle(risk, reg, state.units, state.rows, state.columns, state.v))
+        saddle, end = _saddle(risk, reg, state.units, state.rows, state.columns, state.v), state.end
+        if end is not None:
+            program = newton_end.program_of(risk, reg, end.columns, state.progress.objective)
+            end = replace(end, program=program)
+        return replace(state, saddle=saddle, end=end)
 
     def _begun(
         self, risk: LinearRisk, reg: L1 | ElasticNet, w: FloatArray, v: FloatArray, norms: FloatArray
@@ -209,6 +260,22 @@ def _evaluated(risk: LinearRisk, reg: L1 | ElasticNet, w: FloatArray, v: FloatAr
         v = balanced(v)
     gradient = risk.design.rmatvec(v)
     return Evaluated(objective, _bound(risk, reg, v, gradient, norms, objective), scores, gradient)
+
+
+def _after(state: PrimalDualState, w: FloatArray, found: Evaluated) -> PrimalDualState:
+    """The state after a step to w: the better point, and the better bound."""
+    last, solution = state.progress, w if found.objective < state.progress.objective else state.solution
+    objective = min(last.objective, found.objective)
+    lower_bound = tighter(last.lower_bound, found.bound, objective)
+    return replace(
+        state, solution=solution, progress=Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
+    )
+
+
+def _is_end(risk: LinearRisk, state: PrimalDualState, n_columns: int) -> bool:
+    """Whether the steps so far have taken their share of what interior point steps would take."""
+    is_near = state.progress.gap <= NEAR_END * abs(state.progress.objective) and 0 < n_columns <= LARGEST
+    return is_near and state.work >= state.invested * newton_end.n_operations(risk, n_columns)
 
 
 def _bound(

@@ -13,6 +13,7 @@ RIDGE = 1e-15  # the first that is added, to a matrix with unit diagonal
 ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
 ACCURATE = 1e-12  # relative size of what conjugate gradients leave
 MAX_ROUNDS = 25
+BLOCK = 64  # rows that are scaled at a time
 
 
 class Factor:
@@ -26,14 +27,18 @@ class Factor:
 
     def __init__(self, H: FloatArray) -> None:
         self._scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), np.finfo(float).tiny))
-        H *= self._scale
-        H *= self._scale[:, None]
-        ridge = RIDGE
-        self._factor, failed = dpotrf(H, clean=False)
-        while failed:
-            H.flat[:: H.shape[0] + 1] += ridge
+        for start in range(0, H.shape[0], BLOCK):
+            H[start : start + BLOCK] *= self._scale
+            H[start : start + BLOCK] *= self._scale[start : start + BLOCK, None]
+        diagonal, ridge = H.diagonal().copy(), RIDGE
+        self._factor, failed = dpotrf(H.T, clean=False, overwrite_a=True)
+        while failed:  # one triangle of H and its diagonal are overwritten
+            H = np.triu(H, 1)
+            H += H.T
+            diagonal += ridge
+            H.flat[:: H.shape[0] + 1] = diagonal
             ridge *= 100.0
-            self._factor, failed = dpotrf(H, clean=False)
+            self._factor, failed = dpotrf(H.T, clean=False, overwrite_a=True)
         pivots = np.abs(self._factor.diagonal())
         self._is_rough = float(pivots.min()) ** 2 < ROUGH * float(pivots.max()) ** 2
 

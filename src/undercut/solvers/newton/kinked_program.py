@@ -84,15 +84,31 @@ class KinkedProgram:
         return np.array([*self.kinks[1:], self.share])
 
     @cached_property
-    def curvature(self) -> FloatArray:
-        """``q''`` as a matrix of the size of x."""
-        d = self.rows.d
-        return _curvature(self.reg, self.terms, d, d + self.rows.fit_intercept)
-
-    @cached_property
     def squares(self) -> FloatArray:
         """The diagonal of q'' of the parameters."""
-        return self.terms.l2 if self.terms is not None else self.curvature.diagonal()[: self.rows.d]
+        return self.terms.l2 if self.terms is not None else self._hessian.diagonal()
+
+    @cached_property
+    def _hessian(self) -> FloatArray:
+        """``q''`` of the parameters, where it may be more than its diagonal."""
+        H = np.zeros((self.rows.d, self.rows.d))
+        if isinstance(self.reg, QuadraticRegularizer):
+            self.reg.add_hessian(H)
+        return H
+
+    def add_curvature(self, H: FloatArray) -> None:
+        """Add ``q''`` to a matrix of the size of x."""
+        d = self.rows.d
+        if self.terms is None:
+            H[:d, :d] += self._hessian
+        else:
+            H[np.arange(d), np.arange(d)] += self.squares
+
+    def curved(self, x: FloatArray) -> FloatArray:
+        """``q'' x``."""
+        product, w = np.zeros_like(x), x[: self.rows.d]
+        product[: w.size] = self._hessian @ w if self.terms is None else self.squares * w
+        return product
 
     @cached_property
     def dense_rows(self) -> FloatArray | None:
@@ -259,16 +275,6 @@ def _rounded(risk: LinearRisk, start: float) -> Kinks:
     places = known.target - known.ridge * high
     left, caps = np.where(weight > 0.0, [-high * weight, (high - low) * weight], 0.0)
     return Kinks(left, places[None, :], caps[None, :], soft[None, :])
-
-
-def _curvature(reg: Regularizer, terms: PenaltyTerms | None, n_params: int, size: int) -> FloatArray:
-    """``q''`` as a matrix of the size of x."""
-    H = np.zeros((size, size))
-    if terms is not None:
-        H[np.arange(n_params), np.arange(n_params)] = terms.l2
-    elif isinstance(reg, QuadraticRegularizer):
-        reg.add_hessian(H[:n_params, :n_params])
-    return H
 
 
 def _shares(data: Kinks, kinks: Kinks, usual: float) -> FloatArray:

@@ -41,7 +41,9 @@ class ParameterSystem:
 
     def __init__(self, program: KinkedProgram, bend: FloatArray) -> None:
         self.program, self.bend = program, bend
-        self._factor = Factor(program.curvature + program.rows.weighted_gram(bend))
+        H = program.rows.weighted_gram(bend)
+        program.add_curvature(H)
+        self._factor = Factor(H)
 
     def solve(self, residual: FloatArray, pull: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = self.program.rows
@@ -51,7 +53,7 @@ class ParameterSystem:
     def _product(self, x: FloatArray) -> FloatArray:
         """The matrix times x; accurate also where the scores hardly depend on x."""
         rows = self.program.rows
-        return self.program.curvature @ x + rows.rmatvec(self.bend * rows.matvec(x))
+        return self.program.curved(x) + rows.rmatvec(self.bend * rows.matvec(x))
 
 
 class SampleSystem:

@@ -3,8 +3,7 @@
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
 products ``H v`` instead of the Hessian H.  They are preconditioned by the diagonal of ``H + M`` or by an approximate
 inverse, both of an earlier point, and go on with a new inverse once they have taken as many products as making it
-costs.
-The plane at w proves
+costs.  The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 

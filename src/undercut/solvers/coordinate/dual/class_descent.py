@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit.class_blocks import sweep_classes
-from undercut._jit.class_face import add_class_rows, class_residual, class_steps, project_shares
+from undercut._jit.class_face import add_class_rows, class_residual, class_steps, lift_classes, project_shares
 from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
@@ -19,6 +20,11 @@ from undercut.solvers.coordinate.dual.face import ACCURACY, FacedDescent, Pace, 
 from undercut.solvers.coordinate.dual.start import End, best_start, halved
 from undercut.types import Array, FloatArray
 
+WINDOW = 5  # sweeps whose growth of the dual is compared with that of as many before
+SLOW = 0.4  # share of that growth: where more is left, sweeps alone take long
+FAR = 0.1  # estimate of the gap, relative to the objective, from which on attempts do not wait
+RELAXED = 1.5  # length of the moves of a sample from then on, in those to its own optimum
+LIFTS = 3  # sweeps that lift scores to their margins
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
 
 
@@ -37,9 +43,15 @@ class MarginDescent(FacedDescent[MarginDual]):
     """Sweeps that leave out samples, and classes of samples."""
 
     pace = Pace(first=20, sweeps=5, longest_wait=20, fewest=20)
+    closer = 0.2  # a certificate costs as much as several sweeps over the active classes
 
     classes: Array  # int32 (n_samples, n_classes); the active ones of a sample come first
     counts: Array  # int32 (n_samples,): how many those are
+    is_slow: bool = False  # whether the growth from sweep to sweep has hardly fallen ...
+    is_far: bool = False  # ... and that while the gap was large
+    in_window: int = 0  # sweeps
+    growth: float = 0.0  # of the dual in these
+    last_growth: float = math.inf  # in the window before
 
     @override
     def copy(self) -> Self:
@@ -49,6 +61,10 @@ class MarginDescent(FacedDescent[MarginDual]):
     @override
     def has_face(self) -> bool:
         return True
+
+    @override
+    def is_hard(self, first: float) -> bool:
+        return self.is_far or super().is_hard(first)
 
     @override
     def value(self) -> float:
@@ -110,19 +126,48 @@ class MarginDescent(FacedDescent[MarginDual]):
             self._restart()
 
     @override
+    def lifted(self) -> FloatArray:
+        if not self.face.has_begun:
+            return self.v
+        # where regularization is weak, margins that are missed by a little cost most of the gap
+        dual, v = self.dual, self.v.copy()
+        own = dual.shares(self.a)[np.arange(dual.cap.size), dual.risk.y]
+        chosen = np.flatnonzero(own > EMPTY * dual.cap)
+        for _ in range(LIFTS):
+            lift_classes(*dual.rows, dual.squares, dual.risk.y, dual.costs, chosen, v)
+        return v
+
+    @override
     def _sweep(self, budget: int) -> int:
         dual = self.dual
-        self.position, self.active, most, work = sweep_classes(
+        relax = RELAXED if self.is_slow else 1.0
+        self.position, self.active, most, growth, gain, work = sweep_classes(
             *dual.rows, dual.squares, dual.risk.y, dual.costs, dual.cap,
-            self.order, self.position, self.active, self.classes, self.counts, budget, self.a, self.v,
+            self.order, self.position, self.active, self.classes, self.counts, relax, budget, self.a, self.v,
         )  # fmt: skip
         self.most = max(self.most, most)
+        self.growth += growth
+        self.gain += gain
         return int(work)
+
+    @override
+    def _end_sweep(self) -> None:
+        self.in_window += 1
+        if self.in_window == WINDOW:
+            if self.growth > SLOW * self.last_growth:
+                self.is_slow = True
+                self.is_far = self.is_far or self.gain > FAR * (self.gain + self.value())
+            self._begin_window(self.growth)
+        super()._end_sweep()
+
+    def _begin_window(self, last_growth: float) -> None:
+        self.in_window, self.growth, self.last_growth = 0, 0.0, last_growth
 
     @override
     def _restart(self) -> None:
         super()._restart()
         self.counts[:] = self.classes.shape[1]
+        self._begin_window(math.inf)
 
 
 @dataclass(eq=False, kw_only=True)

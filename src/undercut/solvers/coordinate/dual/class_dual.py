@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
+from undercut._jit.class_blocks import class_products
 from undercut._jit.dual_coordinate import ROW_COST, squared_norms
 from undercut.contracts import Rows
 from undercut.losses import CrammerSinger
@@ -53,22 +54,25 @@ class ClassDual(ABC):
     def pass_work(self) -> int:
         return int((self.rows.values.size + ROW_COST * self.cap.size) * self.risk.n_classes)
 
+    @abstractmethod
     def products(self, a: FloatArray) -> FloatArray:
-        return cast(Matrix, self.risk.features).rmatmat(a)
+        """``X' A``, one row per feature: the classes of a feature are read together."""
 
     def kernel_vector(self, z: FloatArray) -> FloatArray:
-        """One row per feature: the classes of a feature are read together."""
-        return np.array(z.T, order="C")
+        return z.copy()
 
     def primal(self, v: FloatArray) -> FloatArray:
-        return v.T.reshape(-1)
+        return v.T.flatten()
+
+    def scores(self, v: FloatArray) -> FloatArray:
+        return cast(Matrix, self.risk.features).matmat(v.T).reshape(-1)
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
-        """``D(A)``, given ``z = A' X``."""
+        """``D(A)``, given ``z = X' A``."""
         return self.strength * (self.gain(a) - 0.5 * float(np.vdot(z, z)))
 
     def on_ray(self, a: FloatArray, z: FloatArray) -> Callable[[float], float]:
-        """``D(t A)`` as a function of t, given ``z = A' X``."""
+        """``D(t A)`` as a function of t, given ``z = X' A``."""
         square = float(np.vdot(z, z))
         return lambda t: self.strength * (self.gain(t * a) - 0.5 * t * t * square)
 
@@ -108,9 +112,30 @@ class MarginDual(ClassDual):
 
     costs: FloatArray  # label_loss
 
+    @property
+    @override
+    def reach(self) -> float:
+        """Of ``D >= 0``, by the largest gain; and not less than a sample's part, whose shares are rounded too."""
+        largest = math.sqrt(2.0 * float(self.cap @ self.costs.max(axis=1)[self.risk.y]))
+        return max(largest, float((self.cap * np.sqrt(self.squares)).max()))
+
     @override
     def gain(self, a: FloatArray) -> float:
         return -float(np.vdot(a, self.costs[self.risk.y]))  # the diagonal of label_loss is zero
+
+    @override
+    def products(self, a: FloatArray) -> FloatArray:
+        z = np.empty((self.risk.features.shape[1], self.risk.n_classes))
+        class_products(*self.rows, a, z)
+        return z
+
+    @override
+    def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
+        if drift > 0.0:  # z is not that of the feasible point, whose shares differ by rounding
+            feasible = self.settled(a)
+            drift += float(np.sqrt(self.squares) @ np.abs(feasible - a).sum(axis=1)) * (1.0 + ROUNDING)
+            return super().bound(feasible, z, drift)
+        return super().bound(a, z, drift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +147,10 @@ class EntropyDual(ClassDual):
         used = self.cap > 0.0
         cap, shares = self.cap[used], np.maximum(self.shares(a)[used], 0.0)
         return -float(xlogy(shares, shares / cap[:, None]).sum())
+
+    @override
+    def products(self, a: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(cast(Matrix, self.risk.features).rmatmat(a).T)
 
 
 def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:

@@ -67,7 +67,10 @@ class Dual(Protocol):
         """What the sweeps keep up to date in place of z, in an array of its own."""
 
     def primal(self, v: FloatArray) -> FloatArray:
-        """The w that belongs to a dual point, given the sweeps' vector."""
+        """The w that belongs to a dual point, given the sweeps' vector, in an array of its own."""
+
+    def scores(self, v: FloatArray) -> FloatArray:
+        """Those of that w."""
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         """A lower bound on the optimum that holds in spite of rounding, from the feasible point nearest to a.

@@ -16,13 +16,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from typing_extensions import override
 
-from undercut.solvers.coordinate.dual.descent import D, Descent
+from undercut.solvers.coordinate.dual.descent import D, Descent, Due
 from undercut.types import FloatArray
 
 MOST = 1000  # steps of conjugate gradients in one attempt
 ACCURACY = 1e-2  # of the residual
 SHORTER, MAX_TRIALS = 0.3, 8  # of the projected step
 SOON = 4  # passes of sweeps before the first attempt, after a run with another lambda that needed one
+FIRST_GAP = 0.1  # estimate, relative to the objective, at which the first certificate is taken
 FAR = 0.5  # share of the way of a search that makes it a success
 
 
@@ -90,7 +91,7 @@ class Face:
     def consider(self, at: FacedDescent[Any]) -> None:
         """Begin an attempt where its time has come."""
         first = SOON if self.is_followed else at.pace.first
-        if not at.has_face or at.work < first * at.dual.pass_work or at.sweeps < self.next_sweep:
+        if not at.has_face or not at.is_hard(first) or at.sweeps < self.next_sweep:
             return
         if not self.has_begun:  # the sweeps' own rate is not known yet
             self._note(at, at.value())
@@ -132,13 +133,26 @@ class FacedDescent(Descent[D]):
     """Sweeps with conjugate gradients between them."""
 
     pace: ClassVar[Pace]
+    closer: ClassVar[float]  # share of the estimate at the last certificate at which the next is worthwhile
 
     face: Face = field(default_factory=Face)
+    gain: float = 0.0  # what the samples of the present sweep could gain by themselves: an estimate of the gap over m
+    wanted: float = math.inf  # estimate at which a certificate is worthwhile; infinite before the first one
+
+    @property
+    @override
+    def due(self) -> Due:
+        """Later than elsewhere as long as sweeps alone estimate the gap."""
+        return super().due if self.face.has_begun else Due(4, 1.0, 1.0)
 
     @property
     @abstractmethod
     def has_face(self) -> bool:
         """Whether the dual is a quadratic on a face."""
+
+    def is_hard(self, first: float) -> bool:
+        """Whether attempts are considered; ``first`` : passes after which they are."""
+        return self.work >= first * self.dual.pass_work
 
     @abstractmethod
     def value(self) -> float:
@@ -179,7 +193,7 @@ class FacedDescent(Descent[D]):
         if self.face.search is None:
             return self
         point = self.trial(self.face.search, 1.0)
-        return replace(self, a=point.a, v=point.v)
+        return replace(self, a=point.a, v=point.v, work=self.work + self.face.search.product)
 
     @override
     def copy(self) -> Self:
@@ -196,6 +210,12 @@ class FacedDescent(Descent[D]):
     def _end_sweep(self) -> None:
         super()._end_sweep()
         self.face.consider(self)
+        if self.gain <= self._wanted():
+            self.is_ripe, self.wanted = True, self.closer * self.gain
+        self.gain = 0.0
+
+    def _wanted(self) -> float:
+        return self.wanted if self.wanted < math.inf else FIRST_GAP * (self.gain + self.value())
 
 
 def _shortened(at: FacedDescent[Any], search: Search, value: float) -> tuple[float, float]:

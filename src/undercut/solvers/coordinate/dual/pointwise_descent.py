@@ -12,7 +12,7 @@ from undercut._jit.dual_coordinate import RIDGE, TARGET, sweep
 from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.dual.descent import Due, row_work
+from undercut.solvers.coordinate.dual.descent import row_work
 from undercut.solvers.coordinate.dual.face import ACCURACY, MOST, FacedDescent, Pace, Point, Search
 from undercut.solvers.coordinate.dual.pointwise_dual import PointwiseDual, pointwise_dual
 from undercut.solvers.coordinate.dual.start import End, best_start, halved
@@ -20,11 +20,10 @@ from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
 RELEASES = 1  # in one attempt
-FIRST_GAP = 0.1  # estimate, relative to the objective, at which the first certificate is taken ...
-CLOSER = 0.3  # ... and at this share of that of the last one the next
 AHEAD = 6  # rows that are fetched into the cache before their turn ...
 CACHED = 600_000  # ... unless the active rows have so few entries that they stay there
 LIFTS = 3  # sweeps that lift scores to their margins
+SHORT = 0.005  # share of the slopes at w = 0 that is left at the start, below which zero is a better start
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,20 +49,13 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     """One number per sample, and the multiplier b of a free intercept."""
 
     pace = Pace(first=15, sweeps=7, longest_wait=160, fewest=20)
+    closer = 0.3
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
     excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
-    gain: float = 0.0  # what the samples of the present sweep could gain by themselves: an estimate of the gap over m
-    wanted: float = math.inf  # estimate at which a certificate is worthwhile; infinite before the first one
     at_zero: float = math.inf  # a sample stuck at zero, or at the other end of its interval, by a steeper derivative
     at_end: float = math.inf  # ... is left out
-
-    @property
-    @override
-    def due(self) -> Due:
-        """Later than elsewhere as long as sweeps alone estimate the gap."""
-        return super().due if self.face.has_begun else Due(4, 1.0, 1.0)
 
     @property
     @override
@@ -200,12 +192,6 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
         self.at_zero = -self.least if self.least < 0.0 else math.inf
         self.at_end = self.most if self.most > 0.0 else math.inf
         super()._end_sweep()
-        if self.gain <= self._wanted():
-            self.is_ripe, self.wanted = True, CLOSER * self.gain
-        self.gain = 0.0
-
-    def _wanted(self) -> float:
-        return self.wanted if self.wanted < math.inf else FIRST_GAP * (self.gain + self.value())
 
     @override
     def _restart(self) -> None:
@@ -243,7 +229,16 @@ def _interval(dual: PointwiseDual, a: FloatArray, samples: Array) -> tuple[Float
 def pointwise_descent(risk: LinearRisk, reg: L2 | ElasticNet, slopes: FloatArray) -> PointwiseDescent:
     """The sweeps for a problem that ``DualCoordinate.check`` let through, from ``weight_i u_i = -slopes_i``."""
     dual = pointwise_dual(risk, reg)
-    return _descent(dual, *halved(dual, np.clip(-slopes / dual.strength, dual.low, dual.high)))
+    longest = np.clip(-slopes / dual.strength, dual.low, dual.high)
+    a, z = halved(dual, longest)
+    if _tells_nothing(dual, longest) and np.abs(a).max() < SHORT * np.abs(longest).max():
+        a, z = np.zeros_like(a), np.zeros_like(z)  # samples that meet their margin stay there, and cost no update
+    return _descent(dual, a, z)
+
+
+def _tells_nothing(dual: PointwiseDual, a: FloatArray) -> bool:
+    """Whether all samples miss their margin, as they do at w = 0."""
+    return dual.has_margins and np.array_equal(a, dual.low + dual.high)
 
 
 def followed_pointwise(

@@ -109,6 +109,9 @@ class PointwiseDual:
         w: FloatArray = self.soft(v) / self.metric
         return w
 
+    def scores(self, v: FloatArray) -> FloatArray:
+        return self.risk.design.matvec(self.primal(v))
+
     def soft(self, v: FloatArray) -> FloatArray:
         """v, shortened by the threshold of the L1 part; v itself where there is none."""
         return v - np.clip(v, -self.threshold, self.threshold) if self.threshold > 0.0 else v

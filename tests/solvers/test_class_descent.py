@@ -1,0 +1,137 @@
+"""Sweeps over the classes of samples: their estimates, their rounding, and what helps where regularization is weak."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from undercut import L2, MulticlassRisk, Status, Stop, minimize
+from undercut._jit.dual_coordinate import ROW_COST
+from undercut.losses import CrammerSinger
+from undercut.maps.design import WithConstant, as_design
+from undercut.solvers import DualCoordinate, LineSearchBundle
+from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.coordinate.dual import class_descent as module
+from undercut.solvers.coordinate.dual.class_descent import MarginDescent, class_descent
+from undercut.solvers.coordinate.dual.class_dual import class_dual
+
+K = 5
+
+
+def problem(seed=0, n=200, d=400, copies=0):
+    """Sparse rows with random classes, costs and weights; ``copies`` of them repeat another row with a little noise."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, d), density=0.05, format="csr", rng=rng).toarray()
+    X[n - copies :] = X[:copies] + 0.05 * X[copies : 2 * copies]
+    costs = (1.0 - np.eye(K)) * rng.integers(1, 4, (K, K))
+    return MulticlassRisk(sp.csr_array(X), rng.integers(0, K, n), CrammerSinger(costs), rng.random(n) + 0.5)
+
+
+def swept(risk, lam, passes):
+    descent = class_descent(risk, L2(lam), np.zeros(risk.n_samples * K))
+    descent.run(passes * descent.dual.pass_work)
+    return descent
+
+
+def alone(descent, i):
+    """A sweep over sample i with all its classes, from the present point."""
+    one = descent.copy()
+    one.order, one.active, one.position, one.gain, one.growth = np.array([i]), 1, 0, 0.0, 0.0
+    one.counts[:] = K
+    one._sweep(10**9)
+    return one
+
+
+def test_products_are_those_of_the_matrix():
+    risk = problem()
+    A = np.where(
+        np.random.default_rng(1).random((200, K)) < 0.5, np.random.default_rng(2).standard_normal((200, K)), 0.0
+    )
+    X = risk.features.X
+    np.testing.assert_allclose(class_dual(risk, L2(0.1)).products(A), X.T @ A, atol=1e-12)
+    constant = MulticlassRisk(WithConstant(as_design(X)), risk.y, CrammerSinger())
+    products = class_dual(constant, L2(0.1)).products(A)
+    np.testing.assert_allclose(products, np.vstack([X.T @ A, A.sum(axis=0)]), atol=1e-12)
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-5])
+def test_what_samples_could_gain_by_themselves_adds_up_to_the_gap(lam):
+    risk = problem()
+    descent = swept(risk, lam, 2)
+    total = lam * sum(alone(descent, i).gain for i in range(risk.n_samples))
+    w = descent.dual.primal(descent.v)
+    assert total == pytest.approx(L2(lam).value(w) + risk.value(w) - descent.bound(0.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("relaxed", [1.0, 1.5])
+def test_every_visit_of_a_sample_adds_its_growth_to_the_dual(relaxed, monkeypatch):
+    monkeypatch.setattr(module, "RELAXED", relaxed)
+    descent = swept(problem(), 1e-4, 1)
+    descent.is_slow = True
+    for i in range(20):
+        after = alone(descent, i)
+        assert after.growth >= -1e-12 * descent.value()
+        assert after.value() - descent.value() == pytest.approx(after.growth, rel=1e-6, abs=1e-9 * descent.value())
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-5])
+def test_the_sweeps_vector_stays_within_the_rounding_that_a_bound_allows_for(lam):
+    risk = problem()
+    descent = swept(risk, lam, 20)
+    X, dual = risk.features.X, descent.dual
+    drift = ROUNDING * dual.reach * descent.work / ROW_COST
+    assert 0.0 < np.linalg.norm(descent.v - X.T @ descent.a) <= drift
+    assert np.linalg.norm(descent.v) <= dual.reach
+    at_sweeps, anew = descent.bound(math.inf), descent.bound(0.0)
+    assert at_sweeps <= anew <= at_sweeps + 1e-6 * abs(anew)
+
+
+def test_a_bound_without_exact_products_pays_for_shares_outside_of_their_simplex():
+    descent = swept(problem(), 1e-3, 3)
+    dual, a = descent.dual, descent.a.copy()
+    a[:, 0] -= 0.01 * dual.cap
+    exact = dual.settled(a)
+    assert dual.bound(a, descent.v, 1e-9) < dual.bound(exact, dual.products(exact), 0.0)
+
+
+def test_margins_that_are_just_missed_are_lifted():
+    risk = problem(copies=20)
+    descent = swept(risk, 1e-7, 1)
+    while not descent.face.has_begun:
+        descent.run(1)
+    descent.run(10 * descent.dual.pass_work)
+    missed, lifted = (risk.value(descent.dual.primal(v)) for v in (descent.v, descent.lifted()))
+    assert lifted < 0.7 * missed
+
+
+def test_only_sweeps_whose_growth_does_not_fall_are_slow():
+    assert not swept(problem(), 1e-4, 30).is_slow
+    hard = swept(problem(copies=20), 1e-4, 30)
+    assert hard.is_slow
+    assert hard.is_far
+    assert hard.face.has_begun
+
+
+def test_longer_moves_save_passes_of_slow_sweeps(monkeypatch):
+    monkeypatch.setattr(MarginDescent, "has_face", False)
+    risk, stop = problem(copies=40), Stop(gap_rel=1e-5, max_passes=2000)
+    relaxed = minimize(risk, L2(1e-4), DualCoordinate(), stop=stop)
+    monkeypatch.setattr(module, "SLOW", math.inf)
+    plain = minimize(risk, L2(1e-4), DualCoordinate(), stop=stop)
+    assert relaxed.status is Status.CONVERGED
+    assert relaxed.trace[-1].n_passes < 0.8 * plain.trace[-1].n_passes
+    assert relaxed.lower_bound <= plain.objective
+    assert plain.lower_bound <= relaxed.objective
+
+
+@pytest.mark.parametrize("lam", [1e-1, 1e-3, 1e-5])
+def test_planes_agree(lam):
+    risk = problem(n=120, d=60, copies=30)
+    ours = minimize(risk, L2(lam), DualCoordinate(), stop=Stop(gap_rel=1e-6, max_passes=5000))
+    other = minimize(risk, L2(lam), LineSearchBundle(), stop=Stop(gap_rel=1e-5, max_steps=300))
+    assert ours.status is Status.CONVERGED
+    assert ours.lower_bound <= other.objective * (1.0 + 1e-12)
+    assert other.lower_bound <= ours.objective * (1.0 + 1e-12)
