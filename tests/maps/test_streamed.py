@@ -38,7 +38,7 @@ from undercut.maps import streamed
 from undercut.maps.design import as_design
 from undercut.maps.streamed import memory_size, stream_svmlight
 from undercut.risks import LinearRisk, MulticlassRisk
-from undercut.solvers import SOLVERS, LineSearchBundle, Race, Relay
+from undercut.solvers import SOLVERS, InteriorPoint, LineSearchBundle, Race, Relay
 from undercut.solvers.auto import resolve
 
 ROOM = "64GB"
@@ -160,8 +160,9 @@ def test_auto_keeps_no_more_planes_than_fit(opened):
     design = opened(X).X
     design.plane_bytes = 30 * 3 * 8 * 8
     risk = LinearRisk(design, LABELS, named("hinge"))
-    assert resolve("auto", risk, L2(1e-2)) == LineSearchBundle(max_planes=30)
-    assert resolve("auto", LinearRisk(X, LABELS, named("hinge")), L2(1e-2)) == LineSearchBundle()
+    limited = LineSearchBundle(max_planes=30)
+    assert resolve("auto", risk, L2(1e-2)).candidates == (limited, InteriorPoint(), limited)
+    assert resolve("auto", LinearRisk(X, LABELS, named("hinge")), L2(1e-2)).candidates[0] == LineSearchBundle()
 
 
 @pytest.mark.parametrize(
