@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from undercut.errors import DataError
+from undercut.errors import DataError, ParameterError
 from undercut.estimators.inputs import checked_weight
 from undercut.types import Array, FloatArray
 
@@ -67,6 +69,7 @@ def class_factors(class_weight: Any, classes: Array, counts: FloatArray) -> Floa
         return None
     if class_weight == "balanced":
         return np.asarray(counts.sum() / (classes.size * counts))
+    _check_class_weight(class_weight)
     return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
 
 
@@ -79,5 +82,13 @@ def class_weighted(
     weight = checked_weight(sample_weight, X)
     if class_weight is None:
         return weight
+    _check_class_weight(class_weight)
     per_class = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
     return np.asarray(weight * per_class[codes])
+
+
+def _check_class_weight(class_weight: Any) -> None:
+    """Refuse a weight that is no number, negative or not finite; "balanced" has none."""
+    for label, weight in class_weight.items() if isinstance(class_weight, Mapping) else ():
+        if not (isinstance(weight, Real) and 0.0 <= float(weight) < math.inf):
+            raise ParameterError(f"class_weight must be finite and non-negative; got {weight!r} for class {label!r}")
