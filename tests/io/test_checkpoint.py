@@ -74,7 +74,7 @@ def test_a_checkpoint_of_another_problem_is_refused_with_what_differs(path):
     for other, message in [
         ((problem(1)[0], reg), "the data differ in `y`"),
         ((risk, L2(2e-3)), r"`lam` was 0\.001 and is 0\.002"),
-        ((risk, reg, "cutting_plane"), "`solver` was LineSearchBundle and is CuttingPlane"),
+        ((risk, reg, "cutting_plane"), "`solver` was Relay and is CuttingPlane"),
         ((FunctionRisk(lambda w: (0.0, w), n_params=4), reg), "`risk` was LinearRisk and is FunctionRisk"),
     ]:
         with pytest.raises(CheckpointError, match=message):

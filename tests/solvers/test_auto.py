@@ -125,7 +125,7 @@ CASES = [
     (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
     (Problem("hinge", d=40).risk(), L2(1e-2), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge", d=40).risk(), L2(1e2), LineSearchBundle()),
-    (Problem("hinge", d=39).risk(), L2(1e-2), SWEEPS_FIRST),
+    (Problem("hinge", d=39).risk(), L2(1e-2), PLANES_FIRST),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),

@@ -146,8 +146,8 @@ def has_long_rows(risk: LinearRisk, reg: Regularizer) -> bool:
 
 
 def is_short(risk: Risk) -> bool:
-    """Whether a dense X has more features than samples, and few of these."""
-    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)):
+    """Whether a dense X has more features than samples, and few of these; with few features, planes are few too."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)) or risk.n_params < SEVERAL_PARAMS:
         return False
     n_samples, n_features = risk.design.shape
     return bool(n_samples < n_features and n_samples <= FEW_PARAMS and n_samples * n_features <= SHORT_ENTRIES)
