@@ -46,8 +46,8 @@ def minimize_convex(
 ) -> float:
     """The t >= 0 that minimizes ``F(t) = point(t) + slope t + curvature t^2 / 2``.
 
-    Ends where ``|F'(t)| <= max(slope_tol, accuracy |F'(0)|)``, or where the lower model allows no further decrease
-    beyond the ``accuracy`` share of the decrease so far, or rounding.
+    Ends where ``|F'(t)| <= slope_tol``, or where no further decrease is possible beyond the ``accuracy`` share of the
+    decrease so far, or rounding; and where F falls by ``|F'(t)| <= accuracy |F'(0)|`` only.
     """
 
     def sample(t: float) -> _Sample:
@@ -57,9 +57,9 @@ def minimize_convex(
 
     low, high = sample(0.0), None
     last, start, width = low, low.value, math.inf
-    slope_tol = max(slope_tol, accuracy * abs(low.slope))
+    flat = max(slope_tol, accuracy * abs(low.slope))
     for at in range(MAX_POINTS):
-        if low.slope >= -slope_tol or low.t > FARTHEST:
+        if low.slope >= -flat or low.t > FARTHEST:
             return low.t
         if high is None:
             trial = _beyond(low)
@@ -73,7 +73,8 @@ def minimize_convex(
                 trial = 0.5 * (low.t + high.t)
             width = high.t - low.t
         last = sample(trial)
-        if abs(last.slope) <= slope_tol:
+        left = last.slope * (last.t - low.t)  # how much F can fall on the way back: behind a kink it may be flat
+        if abs(last.slope) <= flat and (last.slope <= slope_tol or left <= accuracy * (start - last.value)):
             return last.t
         if last.slope < 0.0:
             low = last

@@ -46,10 +46,12 @@ def _places(good, bad, harmonic):
     if n == 0 or m == 0:
         above[:] = n
         return above
-    level = good[0]  # scores count from here, lest large ones that hardly differ be rounded
-    sums = np.zeros(n + 1)
-    for i in range(n):
+    middle = n // 2
+    level, sums = good[middle], np.zeros(n + 1)  # from the middle on, so that one far score does not round the others
+    for i in range(middle, n):
         sums[i + 1] = sums[i] + (good[i] - level)
+    for i in range(middle - 1, -1, -1):
+        sums[i] = sums[i + 1] - (good[i] - level)
     stride = 1
     while stride < m:
         stride *= 2

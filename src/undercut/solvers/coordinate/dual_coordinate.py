@@ -115,7 +115,11 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         bound = point.bound(DRIFT * last.gap)
 
         # 2. The best point moves to the minimum of J on the way to the point of a.
-        line, t, solution, objective = _toward(risk, reg, state, point.lifted())
+        lifted = point.lifted()
+        found = _toward(risk, reg, state, lifted)
+        if lifted is not point.v:  # far from the optimum, lifting makes the point worse
+            found = min(found, _toward(risk, reg, state, point.v), key=lambda one: one[3])
+        line, t, solution, objective = found
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)

@@ -104,8 +104,7 @@ def program_of(risk: LinearRisk, reg: L1 | ElasticNet, columns: Array, objective
     """The problem with the parameters of some columns alone."""
     assert isinstance(risk.design, SparseDesign)
     some = some_columns(risk.design, columns)
-    part = LinearRisk(some, risk.y, risk.loss, risk.weight, fit_intercept=risk.fit_intercept)
-    return KinkedProgram(part, reg, objective)
+    return KinkedProgram(risk.like(some, risk.loss, fit_intercept=risk.fit_intercept), reg, objective)
 
 
 def n_operations(risk: LinearRisk, n_columns: int) -> float:

@@ -80,9 +80,11 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
         # 1. The Newton direction, up to a share of the gradient.
         ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
-        is_new = state.inverse is None and state.diagonal is None
-        diagonal = hessian.diagonal() if is_new else state.diagonal
-        inverse = state.inverse or _by_diagonal(ridge if diagonal is None else diagonal + ridge)
+        inverse, diagonal, is_new = state.inverse, state.diagonal, False
+        if inverse is None:
+            is_new = diagonal is None
+            diagonal = hessian.diagonal() if diagonal is None else diagonal
+            inverse = _by_diagonal(diagonal + ridge)
         cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
         found = conjugate_gradients(product, target, inverse, self.forcing, max(1.0, cost))
         direction, count = found.x, found.products + float(is_new)
