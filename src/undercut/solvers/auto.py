@@ -336,7 +336,7 @@ TABLE = (
         "one system of linear equations is the whole work",
     ),
     Row(
-        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with one score for each of many samples",
+        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with many samples and long rows",
         lambda risk, reg: (
             isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS and not has_several_samples(risk)
         ),
@@ -344,7 +344,7 @@ TABLE = (
         "a handful of steps reach any accuracy, however small lambda is",
     ),
     Row(
-        "L2, smooth loss, X sparse with more features than samples, or squared hinge with few samples; small lambda",
+        "smooth loss, sparse X with more features than samples, no intercept; squared hinge, few samples, small lambda",
         lambda risk, reg: has_short_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
         "the dual has fewer variables, and conjugate gradients help it at small lambda",

@@ -42,10 +42,12 @@ from undercut.solvers.registry import AnySolver
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
 STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
-STRONGEST, FLAT = 0.01, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
+STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
+STRONGEST_WIDE = 0.001  # the first where planes are long
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
-WEAK_DUAL = 5.0  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
-WEAK_BALANCED, WEAK_DENSE = 50.0, 500.0  # ... with a free intercept, and for dense X, where products are fast
+WEAK_CLASSES_DUAL = 0.5  # condition of the dual from which on sweeps over few samples of several classes take less
+WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # time than Newton steps; squared hinge with a free intercept, or with dense X
+SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
@@ -219,7 +221,8 @@ def needs_planes(risk: Risk, reg: Regularizer) -> bool:
 def is_strongest(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is in memory, and lambda so large that a few planes are enough."""
     X = features(risk)
-    return isinstance(X, Matrix) and dual_condition(X, reg) <= max(STRONGEST, FLAT / X.shape[0])
+    limit = STRONGEST_WIDE if is_wide(risk) else STRONGEST
+    return isinstance(X, Matrix) and dual_condition(X, reg) <= max(limit, FLAT / X.shape[0])
 
 
 def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
@@ -247,16 +250,21 @@ def has_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
 
 def has_several_samples(risk: Risk) -> bool:
     """Whether a Newton step by products costs less than a Hessian, and the samples determine w."""
-    if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES:
+    if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES or has_short_rows(risk):
         return False
     return 2.0 < samples_per_feature(risk) < math.inf
 
 
-def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
-    """Whether a smooth loss has few dual variables, and lambda is so small that Newton steps need many products.
+def has_short_rows(risk: LinearRisk) -> bool:
+    X = risk.design
+    return isinstance(X, SparseDesign) and X.rows().values.size <= SHORT_ROWS * X.shape[0]
 
-    Those of the squared hinge need many steps too: the samples within the margin change from one to the next.  Sweeps
-    for squares without free intercept are few at any lambda.
+
+def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a smooth loss has few dual variables, and sweeps over them take less time than Newton steps.
+
+    Those of the squared hinge need many steps: the samples within the margin change from one to the next.  Sweeps
+    without free intercept are few at any lambda; with one, those of the logistic loss never take less time.
     """
     X = features(risk)
     if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
@@ -266,9 +274,9 @@ def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not isinstance(X, SparseDesign):
         return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
-    if has_quadratic_dual(risk, reg) and not is_smooth_with_intercept(risk):
-        return True
-    return dual_condition(X, reg) >= (WEAK_BALANCED if is_smooth_with_intercept(risk) else WEAK_DUAL)
+    if is_smooth_with_intercept(risk):
+        return has_quadratic_dual(risk, reg) and dual_condition(X, reg) >= WEAK_BALANCED
+    return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_CLASSES_DUAL
 
 
 def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
