@@ -36,9 +36,11 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.conditions import (
+    FEW_NONZEROS,
     FEW_PARAMS,
     FEW_SAMPLES,
     MANY_FEATURES,
+    NEAR_ZERO,
     NEWTON_PARAMS,
     PER_SAMPLE,
     SEVERAL_FEATURES,
@@ -49,6 +51,7 @@ from undercut.solvers.conditions import (
     ends_a_path,
     has_dual,
     has_easy_dual,
+    has_few_nonzeros,
     has_few_params,
     has_few_samples,
     has_good_sweeps,
@@ -67,6 +70,8 @@ from undercut.solvers.conditions import (
     is_one,
     is_short_and_wide,
     is_small,
+    is_small_and_sparse,
+    is_small_and_weak,
     is_stored,
     is_strong,
     is_strongest,
@@ -162,6 +167,27 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
+        "L1 or elastic net, X of little work, lambda below the smallest with w = 0; "
+        f"{NEAR_ZERO:g} of it for smooth losses",
+        is_small_and_sparse,
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call; where lambda is larger, working sets are small",
+    ),
+    Row(
+        "L2, X of little work, kinked loss, small lambda",
+        lambda risk, reg: is_kinked(risk) and is_small_and_weak(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
+        "one compiled call; where lambda is larger, planes are few",
+    ),
+    Row(
+        "L2, X of little work, smooth loss other than squares, small lambda",
+        is_small_and_weak,
+        lambda risk: Relay(
+            candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())
+        ),
+        "one compiled call; where lambda is larger, Newton steps are few",
+    ),
+    Row(
         f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
         lambda risk, reg: (
             is_wide(risk)
@@ -190,6 +216,13 @@ TABLE = (
         lambda risk, reg: accepts(WorkingSet(), risk, reg),
         lambda risk: WorkingSet(),
         "only the parameters that are not zero, or may become so, cost anything",
+    ),
+    Row(
+        f"kinked loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda from {FEW_NONZEROS:g} of the "
+        "smallest with w = 0",
+        has_few_nonzeros,
+        lambda risk: Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS),
+        "few planes are enough where few parameters are not zero",
     ),
     Row(
         f"kinks or bounds in the penalty, at most {FEW_PARAMS} parameters",
