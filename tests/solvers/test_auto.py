@@ -88,6 +88,10 @@ def several_classes(d, loss, n=1000):
     return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss)
 
 
+def dense_classes(d):
+    return MulticlassRisk(np.random.default_rng(0).standard_normal((300, d)), np.arange(300) % 4, Softmax())
+
+
 PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS)
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
@@ -110,6 +114,12 @@ CASES = [
     (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("logistic", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
+    (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
+    (Problem("squared", n=3000, d=100).risk(), L1(1e-7), WORKING_SETS),
+    (dense_classes(251), ElasticNet(1e-6), Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS)),
+    (dense_classes(250), ElasticNet(1e-6), WorkingSet()),
+    (dense_classes(251), ElasticNet(0.01), WorkingSet()),
+    (dense_classes(251), L1(1e-6), WorkingSet()),
     (sparse(300, 200, Logistic()), ElasticNet(1e-6), SMALL_AND_SPARSE),
     (Problem("hinge").risk(), Entropy(0.1), Relay(candidates=(SmallProgram(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), Entropy(0.1), LevelBundle()),

@@ -46,6 +46,7 @@ from undercut.solvers.conditions import (
     SEVERAL_FEATURES,
     SEVERAL_PARAMS,
     SMALL,
+    TINY_SHARE,
     WEAK,
     accepts,
     ends_a_path,
@@ -54,6 +55,8 @@ from undercut.solvers.conditions import (
     has_few_nonzeros,
     has_few_params,
     has_few_samples,
+    has_full_classes,
+    has_full_working_sets,
     has_good_sweeps,
     has_kinked_form,
     has_margins,
@@ -204,6 +207,20 @@ TABLE = (
         lambda risk, reg: accepts(WorkingSet(), risk, reg) and ends_a_path(risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
         "nearly as many parameters as samples are not zero, and which ones hardly matters to an interior point step",
+    ),
+    Row(
+        f"logistic, squared hinge or Huber loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda below "
+        f"{TINY_SHARE:g} of the smallest with w = 0",
+        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_working_sets(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
+        "nearly all parameters are not zero, and a step on all of them costs less than descent",
+    ),
+    Row(
+        f"softmax with elastic net, dense X, over {FEW_PARAMS} parameters, lambda below {TINY_SHARE:g} of the smallest "
+        "with w = 0",
+        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_classes(risk, reg),
+        lambda risk: Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS),
+        "a quadratic model of nearly all parameters costs as much as dozens of planes",
     ),
     Row(
         f"L1 or elastic net, smooth loss, X in main memory, at most {FEW_PARAMS} parameters",

@@ -18,7 +18,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Logistic, Squared, SquaredHinge
+from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -61,6 +61,7 @@ WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than 
 LONG_ROWS = 2e5  # mean squared length of a row over lambda: above, the same
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
+TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -198,9 +199,23 @@ def is_short_and_wide(risk: Risk, reg: Regularizer) -> bool:
 
 def ends_a_path(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is short, and lambda so small that the penalty hardly keeps a parameter at zero."""
-    if not (is_short(risk) and isinstance(reg, L1 | ElasticNet)):
+    return is_short(risk) and isinstance(reg, L1 | ElasticNet) and zero_share(risk, reg) < WEAK_SHARE
+
+
+def has_full_working_sets(risk: Risk, reg: Regularizer) -> bool:
+    """Whether that holds for more samples, and Newton steps on working sets of this loss need searches."""
+    if not (isinstance(risk, LinearRisk) and has_few_params(risk) and isinstance(reg, L1 | ElasticNet)):
         return False
-    return zero_share(risk, reg) < WEAK_SHARE
+    return isinstance(risk.loss, Logistic | SquaredHinge | Huber | HuberHinge) and zero_share(risk, reg) < TINY_SHARE
+
+
+def has_full_classes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether models of softmax on a dense X have so many parameters that planes take less time."""
+    if not (
+        isinstance(risk, MulticlassRisk) and isinstance(risk.features, DenseDesign) and isinstance(reg, ElasticNet)
+    ):
+        return False
+    return risk.n_params > FEW_PARAMS and reg.strong_convexity > 0.0 and zero_share(risk, reg) < TINY_SHARE
 
 
 def is_least_squares(risk: Risk, reg: Regularizer) -> bool:
