@@ -88,8 +88,16 @@ def several_classes(d, loss, n=1000):
     return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss)
 
 
+def dense_classes(d):
+    return MulticlassRisk(np.random.default_rng(0).standard_normal((300, d)), np.arange(300) % 4, Softmax())
+
+
 PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS)
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
+SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
+SMALL_AND_KINKED = Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))
+FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
+WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
@@ -100,10 +108,22 @@ CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
-    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("hinge", n=300).risk(), L1(0.1), SMALL_AND_SPARSE),
+    (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
+    (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),
+    (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("logistic", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
+    (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
+    (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
+    (Problem("squared", n=3000, d=100).risk(), L1(1e-7), WORKING_SETS),
+    (dense_classes(251), ElasticNet(1e-6), Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS)),
+    (dense_classes(250), ElasticNet(1e-6), WorkingSet()),
+    (dense_classes(251), ElasticNet(0.01), WorkingSet()),
+    (dense_classes(251), L1(1e-6), WorkingSet()),
+    (sparse(300, 200, Logistic()), ElasticNet(1e-6), SMALL_AND_SPARSE),
     (Problem("hinge").risk(), Entropy(0.1), Relay(candidates=(SmallProgram(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), Entropy(0.1), LevelBundle()),
-    (Problem("hinge", d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
+    (Problem("hinge", n=300, d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
     (
@@ -111,12 +131,14 @@ CASES = [
         L1(0.1),
         Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
     ),
-    (Problem("absolute", n=300).risk(), L2(1e-4), Relay(candidates=(InteriorPoint(), LineSearchBundle()))),
+    (Problem("absolute", n=300).risk(), L2(1e-4), SMALL_AND_KINKED),
+    (Problem("absolute", n=300).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=3000, d=100).risk(), L2(1e-4), POINTS_FIRST),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
-    (Problem("hinge", n=3001).risk(), L2(1e-7), PLANES_FIRST),
-    (Problem("hinge", n=3001, d=40).risk(), L2(1e-7), POINTS_FIRST),
+    (Problem("hinge", n=13200, d=39).risk(), L2(1e-7), PLANES_FIRST),
+    (Problem("hinge", n=13200, d=40).risk(), L2(1e-7), POINTS_FIRST),
     (dense(300, 1001, Hinge()), L2(1e-3), SWEEPS_FIRST),
     (dense(300, 1001, Hinge()), L2(1e-7), POINTS_FIRST),
     (dense(300, 1001, Hinge()), L2(100.0), LineSearchBundle()),
@@ -134,22 +156,25 @@ CASES = [
     (Problem("logistic").risk(), L2(0.1), Newton()),
     (
         Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
-        L2(0.1),
+        L2(0.2),
         Race(candidates=(TruncatedNewton(), LineSearchBundle())),
     ),
-    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
+    (Problem("logistic", n=300).risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
+    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), Relay(candidates=(SmallProgram(), TruncatedNewton()))),
+    (Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
     (Problem("logistic", n=403, d=201).risk(), L2(0.1), NEWTON_OR_PLANES),
     (Problem("logistic", n=402, d=201).risk(), L2(0.1), Newton()),
     (Problem("logistic", n=403, d=200).risk(), L2(0.1), Newton()),
-    (Problem("squared_hinge", d=NEWTON_PARAMS + 1).risk(), L2(1e-6), DUAL_THEN_NEWTON),
+    (Problem("squared_hinge", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), DUAL_THEN_NEWTON),
     (Problem("squared_hinge", n=2 * NEWTON_PARAMS + 3, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
+    (Problem("squared", n=300).risk(), L2(1e-8), LeastSquares()),
     (Problem("hinge", n=800, d=200).risk(), L2(1e-3), DUAL_THEN_PLANES),
     (Problem("hinge", n=801, d=200).risk(), L2(1e-3), PLANES_FIRST),
-    (Problem("hinge", n=400, d=200).risk(), L2(1e-3), PLANES_FIRST),
+    (Problem("hinge", n=450, d=220).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=800, d=200).risk(), L2(1e3), LineSearchBundle()),
     (Problem("hinge").risk(), L2(0.1), PLANES_FIRST),
-    (Problem("logistic", n=300).risk(), L1(0.1), Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)),
+    (Problem("logistic", n=300).risk(), L1(0.1), WORKING_SETS),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
     (sparse(2003, 1001, SquaredHinge()), ElasticNet(1e-6), WorkingSet()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,6 +11,7 @@ from tests.catalogue import LOSSES, Problem
 from tests.regularizers.cases import CASES, optimum
 
 from undercut import L1, L2, Absolute, ElasticNet, Hinge, LinearRisk, Logistic, Quantile, Status, Stop, minimize
+from undercut._jit.central_path import follow
 from undercut.contracts import MarginLoss, SmoothLoss
 from undercut.errors import CapabilityError
 from undercut.regularizers import BlockSum, Boxed, Entropy, Quadratic, SquaredLp
@@ -156,3 +159,27 @@ def test_an_intercept_far_out_is_found_at_once_where_there_is_one_class(name):
     if isinstance(loss, SmoothLoss):
         assert isinstance(risk.phi, FreeSmooth)
         assert risk.phi.evaluate(np.zeros(4)).slopes.any() == np.False_
+
+
+def test_a_wide_problem_is_never_solved_by_equations_of_the_size_of_its_parameters(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2500)) * np.exp(2.5 * rng.standard_normal(2500))
+    risk = LinearRisk(X, np.where(X @ rng.standard_normal(2500) > 0.0, 1.0, -1.0), Logistic(), fit_intercept=True)
+    sizes = []
+
+    def noted(*args):
+        sizes.append(args[-3])
+        return follow(*args)
+
+    monkeypatch.setattr("undercut.solvers.newton.small_program.follow", noted)
+    result = minimize(risk, L1(1e-7), SmallProgram(), stop=Stop(gap_rel=0.0, max_steps=5))
+    assert sizes == [True]  # by the samples, and no second attempt
+    assert result.lower_bound <= result.objective
+    started = time.process_time()
+    minimize(risk, L1(1e-7), SmallProgram(), stop=Stop(gap_rel=0.0, max_steps=5))
+    assert time.process_time() - started < 0.5  # damped steps by 2500 equations take seconds
+
+
+def test_a_very_small_problem_has_a_second_attempt():
+    assert SmallProgram().init(random_risk(Hinge(), 250, 3), L1(0.1), np.zeros(3)).attempts == 2
+    assert SmallProgram().init(random_risk(Hinge(), 300, 3), L1(0.1), np.zeros(3)).attempts == 1

@@ -38,6 +38,7 @@ TRUST, NOISE = 0.5, 1e-14  # allowed error of the quadratic model: share of the 
 BEHIND = 0.1  # what is left of the products is at least this share of the gain expected of smooth losses
 TRUSTED = 0.1  # share of a step that smooth losses must allow
 FIRST_DAMPING, MOST_DAMPING = 1e-3, 1e8  # added curvature, relative to the slopes of the losses
+MOST_EQUATIONS = 270  # up to here damped steps, which need accurate equations, have them of the size of x
 LEAST = 1e-10  # shortest step that is tried
 CLOSER = 0.9  # share of the gap, or of the products, that is left by a step that counts
 FIRST_PATIENCE, PATIENCE, NEAR = 15, 2, 1e-4  # steps that do not count, at first and with a relative gap below the last
@@ -122,7 +123,7 @@ def _direction(
             stiff[j] = base[j]
             for k in range(signs):
                 stiff[j] += bend[n + k * d + j]
-        dual = is_dual and damping == 0.0
+        dual = is_dual and (damping == 0.0 or d > MOST_EQUATIONS)
         L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
         newton_move(X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds)
         full = 1.0

@@ -36,21 +36,27 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.conditions import (
+    FEW_NONZEROS,
     FEW_PARAMS,
     FEW_SAMPLES,
     MANY_FEATURES,
+    NEAR_ZERO,
     NEWTON_PARAMS,
     PER_SAMPLE,
     SEVERAL_FEATURES,
     SEVERAL_PARAMS,
     SMALL,
+    TINY_SHARE,
     WEAK,
     accepts,
     ends_a_path,
     has_dual,
     has_easy_dual,
+    has_few_nonzeros,
     has_few_params,
     has_few_samples,
+    has_full_classes,
+    has_full_working_sets,
     has_good_sweeps,
     has_kinked_form,
     has_margins,
@@ -67,6 +73,8 @@ from undercut.solvers.conditions import (
     is_one,
     is_short_and_wide,
     is_small,
+    is_small_and_sparse,
+    is_small_and_weak,
     is_stored,
     is_strong,
     is_strongest,
@@ -162,6 +170,27 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
+        "L1 or elastic net, X of little work, lambda below the smallest with w = 0; "
+        f"{NEAR_ZERO:g} of it for smooth losses",
+        is_small_and_sparse,
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call; where lambda is larger, working sets are small",
+    ),
+    Row(
+        "L2, X of little work, kinked loss, small lambda",
+        lambda risk, reg: is_kinked(risk) and is_small_and_weak(risk, reg),
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
+        "one compiled call; where lambda is larger, planes are few",
+    ),
+    Row(
+        "L2, X of little work, smooth loss other than squares, small lambda",
+        is_small_and_weak,
+        lambda risk: Relay(
+            candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())
+        ),
+        "one compiled call; where lambda is larger, Newton steps are few",
+    ),
+    Row(
         f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
         lambda risk, reg: (
             is_wide(risk)
@@ -180,6 +209,20 @@ TABLE = (
         "nearly as many parameters as samples are not zero, and which ones hardly matters to an interior point step",
     ),
     Row(
+        f"logistic, squared hinge or Huber loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda below "
+        f"{TINY_SHARE:g} of the smallest with w = 0",
+        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_working_sets(risk, reg),
+        lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
+        "nearly all parameters are not zero, and a step on all of them costs less than descent",
+    ),
+    Row(
+        f"softmax with elastic net, dense X, over {FEW_PARAMS} parameters, lambda below {TINY_SHARE:g} of the smallest "
+        "with w = 0",
+        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_classes(risk, reg),
+        lambda risk: Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS),
+        "a quadratic model of nearly all parameters costs as much as dozens of planes",
+    ),
+    Row(
         f"L1 or elastic net, smooth loss, X in main memory, at most {FEW_PARAMS} parameters",
         lambda risk, reg: has_few_params(risk) and accepts(WorkingSet(), risk, reg) and has_kinked_form(risk, reg),
         lambda risk: Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS),
@@ -190,6 +233,13 @@ TABLE = (
         lambda risk, reg: accepts(WorkingSet(), risk, reg),
         lambda risk: WorkingSet(),
         "only the parameters that are not zero, or may become so, cost anything",
+    ),
+    Row(
+        f"kinked loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda from {FEW_NONZEROS:g} of the "
+        "smallest with w = 0",
+        has_few_nonzeros,
+        lambda risk: Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS),
+        "few planes are enough where few parameters are not zero",
     ),
     Row(
         f"kinks or bounds in the penalty, at most {FEW_PARAMS} parameters",

@@ -18,7 +18,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Logistic, SquaredHinge
+from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -52,6 +52,9 @@ KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take le
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
+NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
+FEW_NONZEROS = 0.1  # the same: from here on planes of a kinked loss take less time than interior point steps
+ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than planes or steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
@@ -60,6 +63,7 @@ WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than 
 LONG_ROWS = 2e5  # mean squared length of a row over lambda: above, the same
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
+TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -101,6 +105,39 @@ def has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
 def is_small(risk: Risk, reg: Regularizer) -> bool:
     is_small = isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
     return is_small and accepts(SmallProgram(), risk, reg)
+
+
+def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
+    """Whether L1 or elastic net is one compiled call, and working sets of a smooth loss are not small."""
+    if not (isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
+        return False
+    return zero_share(risk, reg) < (1.0 if is_kinked(risk) else NEAR_ZERO)
+
+
+def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
+    """Whether L1 or elastic net is so strong that few planes of a kinked loss are enough."""
+    if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet) and has_few_params(risk)):
+        return False
+    return has_kinked_form(risk, reg) and zero_share(risk, reg) >= FEW_NONZEROS
+
+
+def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
+    """Whether L2 is one compiled call, and lambda so small that others need several steps; squares need one anyway.
+
+    Planes of very small problems end exactly; ``is_small`` has its own rows.
+    """
+    if not (isinstance(risk, LinearRisk) and isinstance(reg, L2) and accepts(SmallProgram(), risk, reg)):
+        return False
+    if max(risk.n_samples, risk.n_params) <= SMALL:
+        return False
+    is_curved = reg.strong_convexity > 0.0 and not isinstance(risk.loss, Squared)
+    return is_curved and dual_condition(cast(Matrix, risk.design), reg) > ILL_CONDITIONED
+
+
+def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:
+    """The factor of the absolute values over the smallest one with w = 0."""
+    steepest = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max(initial=0.0))
+    return float(reg.terms.l1) / steepest if steepest > 0.0 else math.inf
 
 
 def is_kinked(risk: Risk) -> bool:
@@ -164,10 +201,23 @@ def is_short_and_wide(risk: Risk, reg: Regularizer) -> bool:
 
 def ends_a_path(risk: Risk, reg: Regularizer) -> bool:
     """Whether X is short, and lambda so small that the penalty hardly keeps a parameter at zero."""
-    if not (is_short(risk) and isinstance(reg, L1 | ElasticNet)):
+    return is_short(risk) and isinstance(reg, L1 | ElasticNet) and zero_share(risk, reg) < WEAK_SHARE
+
+
+def has_full_working_sets(risk: Risk, reg: Regularizer) -> bool:
+    """Whether that holds for more samples, and Newton steps on working sets of this loss need searches."""
+    if not (isinstance(risk, LinearRisk) and has_few_params(risk) and isinstance(reg, L1 | ElasticNet)):
         return False
-    steepest = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
-    return bool(np.all(reg.terms.l1 < WEAK_SHARE * steepest))
+    return isinstance(risk.loss, Logistic | SquaredHinge | Huber | HuberHinge) and zero_share(risk, reg) < TINY_SHARE
+
+
+def has_full_classes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether models of softmax on a dense X have so many parameters that planes take less time."""
+    if not (
+        isinstance(risk, MulticlassRisk) and isinstance(risk.features, DenseDesign) and isinstance(reg, ElasticNet)
+    ):
+        return False
+    return risk.n_params > FEW_PARAMS and reg.strong_convexity > 0.0 and zero_share(risk, reg) < TINY_SHARE
 
 
 def is_least_squares(risk: Risk, reg: Regularizer) -> bool:

@@ -37,6 +37,7 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 MOST_WORK = 20_000_000  # products of entries of X in a step
+OTHER_WORK = 20_000_000  # cube of the larger size of X: up to here the equations of that size are tried too
 ACCURACY = 1e-9  # relative gap that is aimed at
 ENOUGH = 1e-8  # relative gap with which the sparsest point is taken
 MAX_STEPS = 100
@@ -52,6 +53,7 @@ class SmallState:
     start: FloatArray
     intercept: float  # at the start
     objective: float  # at the start
+    attempts: int  # paths that may be followed
     dense: Iterate | None = None  # the end of the path, where fewer parameters could do
 
 
@@ -120,15 +122,17 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         if not math.isfinite(objective):
             raise NonfiniteError(f"the value of the risk is {objective}")
         progress = Progress(0, objective, min(least(risk, reg), objective), n_evaluations=1)
-        return SmallState(w0, progress, w0, at.intercept, objective)
+        attempts = 2 if max(risk.design.shape) ** 3 <= OTHER_WORK else 1
+        return SmallState(w0, progress, w0, at.intercept, objective, attempts)
 
     @override
     def step(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
         last = state.progress
-        if last.step > 1:  # rounding does not allow more
+        if last.step >= state.attempts:  # rounding does not allow more
             return replace(state, progress=replace(last, step=last.step + 1))
 
-        # 1. The optimum, and what the slopes there prove; by the equations of the other size if that was not enough.
+        # 1. The optimum, and what the slopes there prove; by the equations of the other size, if they cost no more than
+        #    those of a small problem, where that was not enough.
         n, d = risk.design.shape
         found = _solved(risk, reg, state, is_dual=(n <= d) == (last.step == 0))
 
@@ -147,7 +151,7 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
         dense = found.end if is_dense and has_terms(reg) and type(risk.loss) not in CURVED else None
         lower_bound = tighter(last.lower_bound, found.lower_bound, objective, found.size)
         progress = Progress(last.step + 1, objective, lower_bound, n_evaluations=last.n_evaluations + 1)
-        return SmallState(solution, progress, state.start, state.intercept, state.objective, dense)
+        return replace(state, solution=solution, progress=progress, dense=dense)
 
     @override
     def finish(self, risk: LinearRisk, reg: Regularizer, state: SmallState) -> SmallState:
@@ -164,7 +168,7 @@ class SmallProgram(Solver[SmallState, LinearRisk, Regularizer]):
 
     @override
     def ended(self, state: SmallState) -> Status | None:
-        return Status.STALLED if state.progress.step > 2 else None
+        return Status.STALLED if state.progress.step > state.attempts else None
 
 
 def _has_form(risk: LinearRisk) -> bool:
