@@ -45,6 +45,7 @@ GOOD = 0.5  # lengthen the step if at least this share of the predicted decrease
 MANY_NULLS = 4  # steps in a row without a better point, from which on some are searches along a line
 CLOSE = 2.0  # only where the objective is below this many times the penalty of the best point: R is close to 0 there
 BEYOND = 0.3  # where between the best point and the model's minimizer the plane of such a step is taken
+MANY_SEARCHES = 20  # that have not halved the gap: no more of them
 SEARCH_ACCURACY = 0.1  # share of the decrease that such a search may leave: a point on the line may cost a sort
 
 
@@ -57,6 +58,8 @@ class LevelState:
     bundle: Bundle | DualBundle
     progress: Progress
     n_null: int = 0  # steps in a row without a better point; not counted beyond ``MANY_NULLS``
+    n_searches: int = 0  # since the gap was last halved ...
+    last_gap: float = math.inf  # ... to this
 
     @property
     def has_searched(self) -> bool:
@@ -122,7 +125,8 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         decrease = last.objective - (reg.value(state.w) + cut.value)
         n_null = _n_null(state, decrease)
         is_stuck = n_null >= MANY_NULLS and decrease < 0.0 and not state.has_searched
-        searches = is_stuck and _has_line_search(risk, reg) and objective < CLOSE * reg.value(best)
+        may_search = state.n_searches < MANY_SEARCHES and _has_line_search(risk, reg)
+        searches = is_stuck and may_search and objective < CLOSE * reg.value(best)
         lower_bound, model = min(last.lower_bound, objective), None
         if searches or last.step < FIRST_STEPS or last.step % self.bound_every == 0:
             model = self._minimized(bundle, objective, last.lower_bound)
@@ -142,7 +146,8 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
             w, predicted = near.w, objective - near.value
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
-        return LevelState(w, predicted, tau, best, bundle, progress, n_null)
+        n_searches, last_gap = (0, gap) if gap <= 0.5 * state.last_gap else (state.n_searches + searches, state.last_gap)
+        return LevelState(w, predicted, tau, best, bundle, progress, n_null, n_searches, last_gap)
 
     @override
     def carry(self, risk: Risk, reg: Regularizer, state: LevelState) -> LevelState:
