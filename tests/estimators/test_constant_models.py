@@ -146,3 +146,31 @@ def test_a_measure_whose_model_calls_all_samples_the_same_warns():
         model = MultivariateClassifier("mcc", lam=1e-2).fit(X, y)
     assert model.coef_.any()
     assert not model.predict(X).any()
+
+
+@pytest.mark.parametrize("threshold", ["auto", "cv"])
+def test_a_warning_does_not_advise_the_threshold_in_use(threshold):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((300, 10)), rng.integers(0, 2, 300)
+    with pytest.warns(ConstantModelWarning, match="held-out samples prefer this threshold") as caught:
+        MultivariateClassifier("f1", lam=1e-2, threshold=threshold).fit(X, y)
+    assert "threshold=" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "in_use", "remedy"),
+    [
+        ({"measure": "precision@10", "lam": 1e9}, "surrogate=", "check the data"),
+        ({"measure": "f1", "lam": 1e9}, "threshold=", "check the data"),
+        ({"measure": "roc_auc", "lam": 1e9, "threshold": "cv"}, "threshold=", 'measure="average_precision"'),
+        ({"measure": "roc_auc", "lam": 1e9}, 'measure="roc_auc"', 'measure="average_precision"'),
+    ],
+    ids=lambda value: str(value["measure"]) if isinstance(value, dict) else None,
+)
+def test_a_fit_that_has_learned_nothing_does_not_advise_what_is_in_use(settings, in_use, remedy):
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((300, 10)), rng.integers(0, 2, 300)
+    with pytest.warns(ConstantModelWarning, match="learned nothing") as caught:
+        MultivariateClassifier(**settings).fit(X, y)
+    assert in_use not in str(caught[0].message)
+    assert remedy in str(caught[0].message)

@@ -6,10 +6,13 @@ import scipy.sparse as sp
 
 from undercut import L1, L2, FunctionRisk, MultivariateRisk, PairwiseRisk, Stop, minimize
 from undercut.errors import CapabilityError
+from undercut.risks import PrecisionAtRisk
 from undercut.selection.warm import WarmRuns
 from undercut.solvers import LevelBundle, ScoreBundle
 from undercut.solvers.auto import resolve
-from undercut.solvers.bundle.score_bundle import LONG_STEPS
+from undercut.solvers.bundle.score_bundle import LONG_STEPS, PairRisk
+
+N_STEPS = 300
 
 
 def wide(seed=0, n=40, d=200):
@@ -81,3 +84,39 @@ def test_a_bound_that_is_proved_in_every_fourth_step_holds_in_all_of_them():
     assert len(set(bounds)) < 0.5 * len(bounds)
     assert max(bounds) <= always.objective
     assert seldom.objective <= always.objective * (1 + 2e-4)
+
+
+def separable(n=300, d=2000):
+    """Wide data that a model with a small lambda fits, so that the optimum is close to zero."""
+    rng = np.random.default_rng(0)
+    X = sp.random(n, d, 0.01, "csr", random_state=0)
+    return X, rng.integers(0, 5, n), np.repeat(np.arange(n // 20), 20)
+
+
+NEAR_ZERO = {
+    "precision": lambda: PrecisionAtRisk(*separable(), k=5),
+    "roc_auc": lambda: MultivariateRisk(separable()[0], np.where(separable()[1] > 3, 1.0, -1.0), "roc_auc"),
+}
+
+
+@pytest.mark.parametrize("solver", [ScoreBundle(), LevelBundle()], ids=["pairs", "plain"])
+@pytest.mark.parametrize("make", NEAR_ZERO.values(), ids=NEAR_ZERO)
+def test_an_optimum_close_to_zero_takes_few_steps(make, solver):
+    risk, reg = make(), L2(1e-5)
+    result = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-2, max_steps=N_STEPS))
+    assert result.status.name == "CONVERGED"
+    assert result.objective < 1e-3 * risk.value(np.zeros(risk.n_params))
+    assert result.objective == pytest.approx(reg.value(result.w) + risk.value(result.w), rel=1e-6)
+
+
+def test_a_line_of_pairs_is_that_of_the_weights(rng):
+    risk, start = RISKS["f1"](), rng.standard_normal(200)
+    pairs = PairRisk(risk, start)
+    one, other = pairs.first(), rng.standard_normal(41)
+    scores = np.append(risk.design.matvec(pairs.weights(np.tile(other, 2))), start @ pairs.weights(np.tile(other, 2)))
+    direction = np.concatenate([other, scores])
+    ours, plain = pairs.along(one, direction), risk.along(pairs.weights(one), pairs.weights(direction))
+    assert ours.minimizer(0.1, 1.0) == pytest.approx(plain.minimizer(0.1, 1.0))
+    for line in (ours, ours.turn(0.0, direction)):
+        assert line.value(0.5) == pytest.approx(plain.value(0.5))
+        assert line.cut(0.5).value == pytest.approx(plain.cut(0.5).value)

@@ -30,6 +30,8 @@ from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.trace import Callbacks, Result
 from undercut.types import Array, FloatArray
 
+RANKINGS = ("roc_auc", "average_precision")  # measures whose bounds are useful where others are not
+
 
 class Fitted(NamedTuple):
     """A model of all samples."""
@@ -77,7 +79,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         area has its own bound.  ``surrogate_`` and the certificate are those of the choice.
         Five folds for each surrogate share ``max_seconds`` with the fit to all samples, and a relative gap of 0.05
         or 0.01 is enough for them; one that is behind after two folds, or takes over 50 steps in a fold, is given
-        up.  ``random_state`` divides and draws.
+        up, and so is one whose bound is least for equal scores.  ``random_state`` divides and draws.
         A fit that is interrupted in a fold keeps the first surrogate and its own intercept.
     gap_rel, max_steps, max_seconds, warm_start, verbose, random_state, callbacks : as in ``LinearClassifier``
 
@@ -142,6 +144,7 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         start = start_coef(last, self.n_features_in_, self.classes_)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
         minimizer = self._minimizer()
+        self._has_rivals = len(self._surrogate_names(signs)) > 1
         fitted = self._chosen(minimizer, design, signs, None if start is None else start[0])
         self.surrogate_ = fitted.surrogate.trained_by
         risk = fitted.risk if own.risk.measure.sees_intercept else own.risk
@@ -149,7 +152,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         self.intercept_ = self.intercept_ - fitted.threshold
         self._conclude(minimizer, [fitted.result])
         if own.risk.measure.sees_intercept:
-            self._warn_if_one_sided(design.matvec(fitted.result.w) + self.intercept_, fitted.result.baseline)
+            scores = design.matvec(fitted.result.w) + self.intercept_
+            self._warn_if_one_sided(scores, fitted.result.baseline, is_tuned=self._is_tuned(signs))
         return self
 
     def _read(self, X: Any, y: Any) -> tuple[Design, Array]:
@@ -193,7 +197,9 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
     def _validation(self, minimizer: Minimizer, design: Design, signs: FloatArray, folds: list[Split]) -> Validation:
         def solve(risk: ScoreRisk, start: FloatArray | None, problem: Problem, rough: Rough) -> FloatArray | None:
             result = minimizer(risk, L2(self.lam), start, problem=problem, rough=rough, is_measure=True)
-            return None if result.n_steps >= rough.max_steps else result.w
+            is_rival = start is not None
+            is_slow = result.n_steps >= rough.max_steps
+            return None if is_slow or (is_rival and _has_learned_nothing(result)) else result.w
 
         return Validation(
             measure=self._measure(),
@@ -243,21 +249,33 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
 
     def _remedy_for_constant(self) -> str:
         measure = self._measure()
-        if isinstance(measure, TopMeasure) and self.surrogate_ == measure:
+        if self._has_rivals:
             return (
-                f'the bound of {measure.name} cannot be improved on here: use surrogate="auto", or measure="roc_auc" '
-                'or "average_precision" and take the k samples with the highest scores, or a smaller lam'
+                "no other surrogate does better on held-out samples, so the features may not tell the classes apart: "
+                "check the data, or use a smaller lam"
             )
-        return 'use a smaller lam or a smaller gap_rel, or measure="roc_auc" or "average_precision" with threshold="cv"'
+        others = " or ".join(f'"{name}"' for name in RANKINGS if measure_named(name) != measure)
+        if isinstance(measure, TopMeasure) and self.surrogate_ == measure:
+            auto = "" if self.surrogate == "auto" else 'surrogate="auto", or '
+            return (
+                f"the bound of {measure.name} cannot be improved on here: use {auto}measure={others} and take the k "
+                "samples with the highest scores, or a smaller lam"
+            )
+        cv = "" if self.threshold == "cv" or not self.fit_intercept else ' with threshold="cv"'
+        return f"use a smaller lam or a smaller gap_rel, or measure={others}{cv}"
 
-    def _warn_if_one_sided(self, scores: FloatArray, baseline: float) -> None:
+    def _warn_if_one_sided(self, scores: FloatArray, baseline: float, *, is_tuned: bool) -> None:
         """Warn where all training samples are called the same, unless the fit has told that it learned nothing."""
         has_learned = baseline - self.objective_ > self.gap_
         labels = self.classes_[np.unique(scores > 0.0).astype(np.intp)]
         if has_learned and labels.size == 1 < self.classes_.size:
+            tuned = (
+                "held-out samples prefer this threshold, so the features may not tell the classes apart; check them, "
+            )
+            advice = f"{tuned}or use " if is_tuned else 'use threshold="cv" or ' if self.fit_intercept else "use "
             warnings.warn(
-                f"the model calls all training samples {labels.tolist()[0]!r}, although their scores differ: use "
-                'threshold="cv" or a smaller lam, or measure="roc_auc" or "average_precision" and choose a threshold',
+                f"the model calls all training samples {labels.tolist()[0]!r}, although their scores differ: {advice}"
+                'a smaller lam, or measure="roc_auc" or "average_precision" and choose a threshold',
                 ConstantModelWarning,
                 stacklevel=frames_inside(),
             )
@@ -288,3 +306,8 @@ class MultivariateClassifier(ClassPredictions, LinearModel, CertifiedEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _has_learned_nothing(result: Result) -> bool:
+    """Whether equal scores for all samples are as good as the solution, up to the gap."""
+    return result.baseline - result.objective <= result.gap

@@ -9,6 +9,13 @@ As in level methods (Lemaréchal, Nemirovskii, Nesterov 1995; de Oliveira and So
 the gap: tau is changed until the decrease that the model predicts at w_{t+1} is a given share of it.  A proximal
 method that follows the decrease alone soon finds a good point, and then takes steps too short to prove that it is.
 
+Planes near the best point prove little about points far from it.  Where lambda is small and the model fits all samples,
+the penalty is most of the objective; the bound then hardly rises, and no trial point is better than the best one.  So,
+once several steps in a row have found no better point there, every other one of those is followed by a step of
+``LineSearchBundle``, where the risk has a line search and the regularizer is quadratic:
+
+    best   <- argmin_{t >= 0} J(best + t (minimizer - best)),     plane at  (1 - beyond) best + beyond minimizer
+
 The planes are ordinary planes of R, so the ordinary master problem over them proves the same kind of bound as in
 ``CuttingPlane``.  Under L1 and the elastic net every point is exactly sparse, the best one included.
 """
@@ -21,11 +28,11 @@ from typing import final
 
 from typing_extensions import override
 
-from undercut.contracts import ProximalRegularizer, QuadraticRegularizer, Regularizer, Risk
+from undercut.contracts import LineRisk, ProximalRegularizer, QuadraticRegularizer, Regularizer, Risk
 from undercut.errors import CapabilityError, DataError, NonfiniteError, require
 from undercut.solvers.bounds import tighter
-from undercut.solvers.bundle.bundle import Bundle
-from undercut.solvers.bundle.common import BundleSolver, best_of, check_bundle_settings, master_tolerance
+from undercut.solvers.bundle.bundle import Bundle, Model
+from undercut.solvers.bundle.common import Best, BundleSolver, best_of, check_bundle_settings, master_tolerance
 from undercut.solvers.bundle.dual_bundle import DualBundle, bundle_for
 from undercut.trace import Progress
 from undercut.types import FloatArray
@@ -35,16 +42,29 @@ LONGER, SHORTER = 0.3, 2.0  # bounds on the factor by which tau changes in one s
 RETREAT = 100.0  # what tau is multiplied by where the risk overflows
 FIRST_STEPS = 10  # every one of them proves a bound
 GOOD = 0.5  # lengthen the step if at least this share of the predicted decrease was reached
+MANY_NULLS = 4  # steps in a row without a better point, from which on some are searches along a line
+CLOSE = 2.0  # only where the objective is below this many times the penalty of the best point: R is close to 0 there
+BEYOND = 0.3  # where between the best point and the model's minimizer the plane of such a step is taken
+MANY_SEARCHES = 20  # that have not halved the gap: no more of them
+SEARCH_ACCURACY = 0.1  # share of the decrease that such a search may leave: a point on the line may cost a sort
 
 
 @dataclass(frozen=True)
 class LevelState:
     w: FloatArray  # where the next plane is taken
-    predicted: float  # decrease of J there, by the model
+    predicted: float  # decrease of J there, by the model; NaN beyond the minimum of a line
     tau: float
     solution: FloatArray
     bundle: Bundle | DualBundle
     progress: Progress
+    n_null: int = 0  # steps in a row without a better point; not counted beyond ``MANY_NULLS``
+    n_searches: int = 0  # since the gap was last halved ...
+    last_gap: float = math.inf  # ... to this
+
+    @property
+    def has_searched(self) -> bool:
+        """Whether the last step was a search along a line."""
+        return math.isnan(self.predicted)
 
 
 @final
@@ -102,21 +122,32 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         best, objective = best_of(state, state.w, cut, risk, reg)
 
         # 2. What the planes prove, by the ordinary master problem; the last bound still holds where it is left out.
-        if last.step < FIRST_STEPS or last.step % self.bound_every == 0:
-            lower_bound = self._bound(bundle, objective, last.lower_bound)
+        decrease = last.objective - (reg.value(state.w) + cut.value)
+        n_null = _n_null(state, decrease)
+        is_stuck = n_null >= MANY_NULLS and decrease < 0.0 and not state.has_searched
+        may_search = state.n_searches < MANY_SEARCHES and _has_line_search(risk, reg)
+        searches = is_stuck and may_search and objective < CLOSE * reg.value(best)
+        lower_bound, model = min(last.lower_bound, objective), None
+        if searches or last.step < FIRST_STEPS or last.step % self.bound_every == 0:
+            model = self._minimized(bundle, objective, last.lower_bound)
+            lower_bound = tighter(last.lower_bound, model.lower_bound, objective, model.size)
         else:
-            lower_bound = min(last.lower_bound, objective)
             bundle.grow_older()
 
-        # 3. The next point near the best one, at a distance that follows the gap.
+        # 3. The next point near the best one, at a distance that follows the gap, or on the way to the minimizer.
         gap = objective - lower_bound
-        decrease = last.objective - (reg.value(state.w) + cut.value)
         tau = _first_tau(reg, cut.a, objective) if math.isnan(state.tau) else self._tau(state, decrease, gap)
-        tol = max(PREDICTION_ACCURACY * min(state.predicted, gap), 1e-10 * abs(objective))
-        near = bundle.minimize_near(best, tau, tol)
+        if searches and model is not None:
+            (best, objective), w = _searched(risk, reg, Best(best, objective), model.w)
+            predicted = math.nan
+        else:
+            expected = gap if state.has_searched else min(state.predicted, gap)
+            near = bundle.minimize_near(best, tau, max(PREDICTION_ACCURACY * expected, 1e-10 * abs(objective)))
+            w, predicted = near.w, objective - near.value
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
-        return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
+        n_searches, last_gap = (0, gap) if gap <= 0.5 * state.last_gap else (state.n_searches + searches, state.last_gap)
+        return LevelState(w, predicted, tau, best, bundle, progress, n_null, n_searches, last_gap)
 
     @override
     def carry(self, risk: Risk, reg: Regularizer, state: LevelState) -> LevelState:
@@ -125,15 +156,16 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
         same = last.strong_convexity / reg.strong_convexity if isinstance(reg, QuadraticRegularizer) else 1.0
         tau = same * state.tau  # the metric of a quadratic regularizer is a part of its proximal term
         bundle.regularize(reg)  # type: ignore[arg-type]  # of the same kind as the last one
-        lower_bound = self._bound(bundle, objective, bundle.proved().lower_bound)
+        known = bundle.proved().lower_bound
+        model = self._minimized(bundle, objective, known)
+        lower_bound = tighter(known, model.lower_bound, objective, model.size)
         near = bundle.minimize_near(best, tau, PREDICTION_ACCURACY * (objective - lower_bound))
         progress = Progress(0, objective, lower_bound, n_cuts=len(bundle))
         return LevelState(near.w, objective - near.value, tau, best, bundle, progress)
 
-    def _bound(self, bundle: Bundle | DualBundle, objective: float, last: float) -> float:
-        """The best bound so far after the master problem, solved to a share of the gap."""
-        model = bundle.minimize(master_tolerance(self.master_accuracy, objective, last))
-        return tighter(last, model.lower_bound, objective, model.size)
+    def _minimized(self, bundle: Bundle | DualBundle, objective: float, last: float) -> Model:
+        """The solution of the master problem to a share of the gap."""
+        return bundle.minimize(master_tolerance(self.master_accuracy, objective, last))
 
     def _retreated(self, state: LevelState) -> LevelState:
         """A point much nearer to the best one, after one at which the risk overflows."""
@@ -144,12 +176,37 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
 
     def _tau(self, state: LevelState, decrease: float, gap: float) -> float:
         """Shorten the step if the predicted decrease was too optimistic, lengthen it if it was too cautious."""
+        if state.has_searched:
+            return state.tau
         share = state.predicted / gap if gap > 0.0 else self.least
         if share > self.most or decrease < -gap:
             return state.tau * SHORTER
         if share < self.least:
             return state.tau * max(LONGER, math.sqrt(max(share, 0.0) / self.least))
         return state.tau * LONGER if decrease >= GOOD * state.predicted else state.tau
+
+
+def _n_null(state: LevelState, decrease: float) -> int:
+    """How many steps in a row have found no better point; where planes near the best one no longer help stays known."""
+    if state.n_null >= MANY_NULLS:
+        return state.n_null
+    return state.n_null + 1 if decrease <= 0.0 else 0
+
+
+def _has_line_search(risk: Risk, reg: Regularizer) -> bool:
+    return isinstance(risk, LineRisk) and isinstance(reg, QuadraticRegularizer)
+
+
+def _searched(risk: Risk, reg: Regularizer, best: Best, minimizer: FloatArray) -> tuple[Best, FloatArray]:
+    """The best point on the way to the model's minimizer, and the point beyond it where the next plane is taken."""
+    assert isinstance(risk, LineRisk)
+    assert isinstance(reg, QuadraticRegularizer)
+    direction = minimizer - best.w
+    line = risk.along(best.w, direction)
+    t = line.minimizer(*reg.along(best.w, direction), accuracy=SEARCH_ACCURACY)
+    w = best.w + t * direction
+    found = Best(w, reg.value(w) + line.value(t))
+    return found if found.objective < best.objective else best, w + BEYOND * (1.0 - t) * direction
 
 
 def _first_tau(reg: Regularizer, a: FloatArray, objective: float) -> float:

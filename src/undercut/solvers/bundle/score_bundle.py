@@ -17,10 +17,11 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Cut, QuadraticRegularizer, Regularizer, Risk, Solver
+from undercut.contracts import Cut, Line, LineRisk, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError
 from undercut.regularizers import L2
 from undercut.risks import ScoreRisk
+from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.bundle.bundle import Bundle
 from undercut.solvers.bundle.level_bundle import LevelBundle, LevelState
 from undercut.solvers.bundle.plane_rows import PlaneRows
@@ -30,7 +31,7 @@ from undercut.types import FloatArray
 LONG_STEPS = LevelBundle(least=0.3, most=0.7, bound_every=4)  # fewer steps for measures where lambda is small
 
 
-class PairRisk(Risk):
+class PairRisk(LineRisk):
     """R as a function of pairs ``(beta, K beta)``; the last of their samples is the start, which has no loss."""
 
     def __init__(self, risk: ScoreRisk, start: FloatArray) -> None:
@@ -61,8 +62,37 @@ class PairRisk(Risk):
         plane = self.risk.plane(scores, at)
         return Cut(0.5 * np.concatenate([self._scores(plane.a), at.slopes, [0.0]]), plane.b, plane.value)
 
+    @override
+    def along(self, w: FloatArray, direction: FloatArray) -> PairLine:
+        return PairLine(self, w, direction)
+
     def _scores(self, w: FloatArray) -> FloatArray:
         return np.append(self.risk.design.matvec(w), self.start @ w)
+
+
+class PairLine(Line):
+    """R along a line of pairs, which hold the scores already."""
+
+    def __init__(self, pairs: PairRisk, w: FloatArray, direction: FloatArray) -> None:
+        self.pairs, self.w, self.direction = pairs, w, direction
+        half = slice(w.size // 2, -1)
+        self.line = ScoreLine(pairs.risk, w[half], direction[half])
+
+    @override
+    def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
+        return self.line.minimizer(slope, curvature, accuracy)
+
+    @override
+    def value(self, t: float) -> float:
+        return self.line.value(t)
+
+    @override
+    def cut(self, t: float) -> Cut:
+        return self.pairs.cut(self.w + t * self.direction)
+
+    @override
+    def turn(self, t: float, direction: FloatArray) -> PairLine:
+        return PairLine(self.pairs, self.w + t * self.direction, direction)
 
 
 @dataclass(frozen=True)
