@@ -95,7 +95,6 @@ def dense_classes(d):
 PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS)
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
-SMALL_AND_KINKED = Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
 WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
@@ -108,11 +107,12 @@ CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
-    (Problem("hinge", n=300).risk(), L1(0.1), SMALL_AND_SPARSE),
+    (Problem("hinge", n=300).risk(), L1(0.1), FEW_NONZEROS),
+    (Problem("squared_hinge", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
     (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("logistic", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
+    (Problem("logistic", n=300).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
     (Problem("squared", n=3000, d=100).risk(), L1(1e-7), WORKING_SETS),
@@ -120,7 +120,7 @@ CASES = [
     (dense_classes(250), ElasticNet(1e-6), WorkingSet()),
     (dense_classes(251), ElasticNet(0.01), WorkingSet()),
     (dense_classes(251), L1(1e-6), WorkingSet()),
-    (sparse(300, 200, Logistic()), ElasticNet(1e-6), SMALL_AND_SPARSE),
+    (sparse(300, 200, SquaredHinge()), ElasticNet(1e-6), SMALL_AND_SPARSE),
     (Problem("hinge").risk(), Entropy(0.1), Relay(candidates=(SmallProgram(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), Entropy(0.1), LevelBundle()),
     (Problem("hinge", n=300, d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
@@ -131,7 +131,7 @@ CASES = [
         L1(0.1),
         Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
     ),
-    (Problem("absolute", n=300).risk(), L2(1e-4), SMALL_AND_KINKED),
+    (Problem("absolute", n=300).risk(), L2(1e-4), POINTS_FIRST),
     (Problem("absolute", n=300).risk(), L2(0.1), PLANES_FIRST),
     (Problem("absolute", n=3000, d=100).risk(), L2(1e-4), POINTS_FIRST),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
@@ -159,8 +159,9 @@ CASES = [
         L2(0.2),
         Race(candidates=(TruncatedNewton(), LineSearchBundle())),
     ),
-    (Problem("logistic", n=300).risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
-    (Problem("logistic", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), Relay(candidates=(SmallProgram(), TruncatedNewton()))),
+    (Problem("squared_hinge", n=300).risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
+    (Problem("logistic", n=300).risk(), L2(1e-7), Newton()),
+    (Problem("huber", d=NEWTON_PARAMS + 1).risk(), L2(1e-4), Relay(candidates=(SmallProgram(), TruncatedNewton()))),
     (Problem("logistic", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-4), TruncatedNewton()),
     (Problem("logistic", n=403, d=201).risk(), L2(0.1), NEWTON_OR_PLANES),
     (Problem("logistic", n=402, d=201).risk(), L2(0.1), Newton()),

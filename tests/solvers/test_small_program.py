@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -175,9 +173,6 @@ def test_a_wide_problem_is_never_solved_by_equations_of_the_size_of_its_paramete
     result = minimize(risk, L1(1e-7), SmallProgram(), stop=Stop(gap_rel=0.0, max_steps=5))
     assert sizes == [True]  # by the samples, and no second attempt
     assert result.lower_bound <= result.objective
-    started = time.process_time()
-    minimize(risk, L1(1e-7), SmallProgram(), stop=Stop(gap_rel=0.0, max_steps=5))
-    assert time.process_time() - started < 0.5  # damped steps by 2500 equations take seconds
 
 
 def test_a_very_small_problem_has_a_second_attempt():

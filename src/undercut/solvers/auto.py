@@ -170,20 +170,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        "L1 or elastic net, X of little work, lambda below the smallest with w = 0; "
-        f"{NEAR_ZERO:g} of it for smooth losses",
+        "squared hinge or Huber loss, L1 or elastic net, X of little work, lambda below "
+        f"{NEAR_ZERO:g} of the smallest with w = 0",
         is_small_and_sparse,
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call; where lambda is larger, working sets are small",
     ),
     Row(
-        "L2, X of little work, kinked loss, small lambda",
-        lambda risk, reg: is_kinked(risk) and is_small_and_weak(risk, reg),
-        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
-        "one compiled call; where lambda is larger, planes are few",
-    ),
-    Row(
-        "L2, X of little work, smooth loss other than squares, small lambda",
+        "squared hinge or Huber loss, L2, X of little work, small lambda",
         is_small_and_weak,
         lambda risk: Relay(
             candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())

@@ -18,7 +18,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, Squared, SquaredHinge
+from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -54,7 +54,7 @@ LARGE = 100_000  # samples times features: below, the bundle alone takes millise
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
 FEW_NONZEROS = 0.1  # the same: from here on planes of a kinked loss take less time than interior point steps
-ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than planes or steps
+ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
@@ -107,11 +107,16 @@ def is_small(risk: Risk, reg: Regularizer) -> bool:
     return is_small and accepts(SmallProgram(), risk, reg)
 
 
+def is_bent(risk: Risk) -> bool:
+    """Whether a smooth loss has jumps in its second derivative, at which Newton steps lose their way."""
+    return isinstance(risk, LinearRisk) and isinstance(risk.loss, Huber | HuberHinge | SquaredHinge)
+
+
 def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
-    """Whether L1 or elastic net is one compiled call, and working sets of a smooth loss are not small."""
-    if not (isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
+    """Whether such a loss with L1 or elastic net is one compiled call, and working sets are not small."""
+    if not (is_bent(risk) and isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
         return False
-    return zero_share(risk, reg) < (1.0 if is_kinked(risk) else NEAR_ZERO)
+    return zero_share(risk, reg) < NEAR_ZERO
 
 
 def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
@@ -122,16 +127,16 @@ def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
 
 
 def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
-    """Whether L2 is one compiled call, and lambda so small that others need several steps; squares need one anyway.
+    """Whether such a loss with L2 is one compiled call, and lambda so small that others need many steps.
 
-    Planes of very small problems end exactly; ``is_small`` has its own rows.
+    Very small problems have their own rows (``is_small``).
     """
-    if not (isinstance(risk, LinearRisk) and isinstance(reg, L2) and accepts(SmallProgram(), risk, reg)):
+    if not (isinstance(risk, LinearRisk) and is_bent(risk) and isinstance(reg, L2)):
         return False
     if max(risk.n_samples, risk.n_params) <= SMALL:
         return False
-    is_curved = reg.strong_convexity > 0.0 and not isinstance(risk.loss, Squared)
-    return is_curved and dual_condition(cast(Matrix, risk.design), reg) > ILL_CONDITIONED
+    is_weak = accepts(SmallProgram(), risk, reg) and reg.strong_convexity > 0.0
+    return is_weak and dual_condition(cast(Matrix, risk.design), reg) > ILL_CONDITIONED
 
 
 def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:
@@ -208,7 +213,7 @@ def has_full_working_sets(risk: Risk, reg: Regularizer) -> bool:
     """Whether that holds for more samples, and Newton steps on working sets of this loss need searches."""
     if not (isinstance(risk, LinearRisk) and has_few_params(risk) and isinstance(reg, L1 | ElasticNet)):
         return False
-    return isinstance(risk.loss, Logistic | SquaredHinge | Huber | HuberHinge) and zero_share(risk, reg) < TINY_SHARE
+    return (is_bent(risk) or isinstance(risk.loss, Logistic)) and zero_share(risk, reg) < TINY_SHARE
 
 
 def has_full_classes(risk: Risk, reg: Regularizer) -> bool:

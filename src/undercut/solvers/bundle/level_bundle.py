@@ -45,7 +45,7 @@ GOOD = 0.5  # lengthen the step if at least this share of the predicted decrease
 MANY_NULLS = 4  # steps in a row without a better point, from which on some are searches along a line
 CLOSE = 2.0  # only where the objective is below this many times the penalty of the best point: R is close to 0 there
 BEYOND = 0.3  # where between the best point and the model's minimizer the plane of such a step is taken
-MANY_SEARCHES = 20  # that have not halved the gap: no more of them
+MANY_SEARCHES = 100  # that have not halved the gap: no more of them
 SEARCH_ACCURACY = 0.1  # share of the decrease that such a search may leave: a point on the line may cost a sort
 
 
@@ -146,7 +146,8 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
             w, predicted = near.w, objective - near.value
         bundle.drop_idle(self.max_idle)
         progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1, len(bundle))
-        n_searches, last_gap = (0, gap) if gap <= 0.5 * state.last_gap else (state.n_searches + searches, state.last_gap)
+        is_closer = gap <= 0.5 * state.last_gap
+        n_searches, last_gap = (0, gap) if is_closer else (state.n_searches + searches, state.last_gap)
         return LevelState(w, predicted, tau, best, bundle, progress, n_null, n_searches, last_gap)
 
     @override
