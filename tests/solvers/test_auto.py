@@ -47,10 +47,11 @@ from undercut.solvers import (
     TruncatedNewton,
     WorkingSet,
 )
-from undercut.solvers.auto import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, TABLE, resolve
+from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.conditions import NEWTON_PARAMS
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
+from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 

@@ -7,9 +7,8 @@ the same table with races decided by counts of passes instead of the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 from undercut.contracts import (
     LineRisk,
@@ -36,9 +35,7 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.conditions import (
-    FEW_NONZEROS,
     FEW_PARAMS,
-    FEW_SAMPLES,
     MANY_FEATURES,
     NEAR_ZERO,
     NEWTON_PARAMS,
@@ -46,17 +43,11 @@ from undercut.solvers.conditions import (
     SEVERAL_FEATURES,
     SEVERAL_PARAMS,
     SMALL,
-    TINY_SHARE,
     WEAK,
     accepts,
-    ends_a_path,
     has_dual,
     has_easy_dual,
-    has_few_nonzeros,
     has_few_params,
-    has_few_samples,
-    has_full_classes,
-    has_full_working_sets,
     has_good_sweeps,
     has_kinked_form,
     has_margins,
@@ -82,40 +73,25 @@ from undercut.solvers.conditions import (
     is_weak_for_rows,
     is_wide,
     needs_planes,
-    samples_per_feature,
     sorts,
 )
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
-from undercut.solvers.coordinate.primal_dual import PrimalDual
-from undercut.solvers.coordinate.smoothing import Smoothing
-from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.memory import chain_planes, plane_settings, within_memory
-from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.penalty_rows import PENALTY_ROWS
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
+from undercut.solvers.row import FEW_STEPS, MANY_STEPS, Row
 
-FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same for L1 with several classes, and for a kinked loss with few parameters
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    condition: str
-    holds: Callable[[Risk, Regularizer], bool]
-    solver: Callable[[Risk], AnySolver]
-    reason: str
-
 
 TABLE = (
     Row(
@@ -184,95 +160,7 @@ TABLE = (
         ),
         "one compiled call; where lambda is larger, Newton steps are few",
     ),
-    Row(
-        f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
-        lambda risk, reg: (
-            is_wide(risk)
-            and samples_per_feature(risk) <= 2.0
-            and accepts(WorkingSet(), risk, reg)
-            and has_dual(risk, reg)
-            and not is_strong(risk, reg)
-        ),
-        lambda risk: Relay(candidates=(DualCoordinate(), WorkingSet())),
-        "many parameters are not zero, and a sweep over the samples costs the same however many",
-    ),
-    Row(
-        f"L1 or elastic net, smooth loss, dense X with at most {FEW_PARAMS} samples and more features, tiny lambda",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and ends_a_path(risk, reg),
-        lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
-        "nearly as many parameters as samples are not zero, and which ones hardly matters to an interior point step",
-    ),
-    Row(
-        f"logistic, squared hinge or Huber loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda below "
-        f"{TINY_SHARE:g} of the smallest with w = 0",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_working_sets(risk, reg),
-        lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
-        "nearly all parameters are not zero, and a step on all of them costs less than descent",
-    ),
-    Row(
-        f"softmax with elastic net, dense X, over {FEW_PARAMS} parameters, lambda below {TINY_SHARE:g} of the smallest "
-        "with w = 0",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_classes(risk, reg),
-        lambda risk: Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS),
-        "a quadratic model of nearly all parameters costs as much as dozens of planes",
-    ),
-    Row(
-        f"L1 or elastic net, smooth loss, X in main memory, at most {FEW_PARAMS} parameters",
-        lambda risk, reg: has_few_params(risk) and accepts(WorkingSet(), risk, reg) and has_kinked_form(risk, reg),
-        lambda risk: Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS),
-        "only the parameters that are not zero cost anything; features of very different sizes need Newton steps",
-    ),
-    Row(
-        "L1 or elastic net, smooth loss, X in main memory",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg),
-        lambda risk: WorkingSet(),
-        "only the parameters that are not zero, or may become so, cost anything",
-    ),
-    Row(
-        f"kinked loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda from {FEW_NONZEROS:g} of the "
-        "smallest with w = 0",
-        has_few_nonzeros,
-        lambda risk: Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS),
-        "few planes are enough where few parameters are not zero",
-    ),
-    Row(
-        f"kinks or bounds in the penalty, at most {FEW_PARAMS} parameters",
-        lambda risk, reg: (
-            not isinstance(reg, QuadraticRegularizer) and has_few_params(risk) and has_kinked_form(risk, reg)
-        ),
-        lambda risk: Relay(candidates=(InteriorPoint(), LevelBundle())),
-        "a pass over the data makes a whole Newton step, and some thirty reach any accuracy",
-    ),
-    Row(
-        "kinked loss with L1, sparse X in main memory",
-        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(PrimalDual(), risk, reg),
-        lambda risk: Relay(candidates=(PrimalDual(), LevelBundle())),
-        "steps of two products with a part of X find the parameters, interior point steps on these the last digits",
-    ),
-    Row(
-        "kinked loss with elastic net, sparse X in main memory",
-        lambda risk, reg: accepts(PrimalDual(), risk, reg),
-        lambda risk: Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS),
-        "few planes are needed where lambda is large, and it soon shows where it is not",
-    ),
-    Row(
-        "several classes, margin loss with L1, X in main memory",
-        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(Smoothing(), risk, reg),
-        lambda risk: Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
-        "few planes are needed where lambda is large; elsewhere Newton steps without the kinks find the parameters",
-    ),
-    Row(
-        f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",
-        lambda risk, reg: has_few_samples(risk) and accepts(ColumnGeneration(), risk, reg),
-        lambda risk: Relay(candidates=(ColumnGeneration(), LevelBundle())),
-        "at most as many parameters as samples are needed, and slopes of the losses tell which",
-    ),
-    Row(
-        "the regularizer is not quadratic",
-        lambda risk, reg: not isinstance(reg, QuadraticRegularizer),
-        lambda risk: LevelBundle(),
-        "steps stay near the best point, so the model needs no strong convexity",
-    ),
+    *PENALTY_ROWS,
     Row(
         "the risk has a cheap minorant",
         lambda risk, reg: isinstance(risk, MinorizedRisk),
