@@ -151,6 +151,15 @@ def test_a_parabola_is_minimized_wherever_its_bottom_is(place, newton):
     assert minimize_convex(point, 0.0, 0.0) == pytest.approx(place, rel=1e-6)
 
 
+@pytest.mark.parametrize("place", [1e-6, 1e-3, 0.3])
+def test_a_search_does_not_end_on_the_flat_side_of_a_kink(place):
+    point = with_slopes(
+        lambda t: -t if t < place else 0.005 * (t - place) - place, lambda t: -1.0 if t < place else 0.005
+    )
+    t = minimize_convex(point, 0.0, 0.0, accuracy=0.01)
+    assert point(t).value <= -0.98 * place
+
+
 def test_the_added_slope_and_curvature_count():
     flat = with_slopes(lambda t: 0.0, lambda t: 0.0)
     assert minimize_convex(flat, -3.0, 2.0) == pytest.approx(1.5, rel=1e-12)

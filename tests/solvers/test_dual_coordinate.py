@@ -463,6 +463,12 @@ def test_margins_that_are_just_missed_are_lifted():
     assert lifted < 0.75 * missed
 
 
+def test_a_lifted_point_that_is_worse_does_not_replace_the_plain_one(monkeypatch):
+    monkeypatch.setattr(PointwiseDescent, "lifted", lambda self: 1e3 * np.ones_like(self.v))
+    result = minimize(Problem("hinge", n=200, d=20).risk(), L2(1e-2), DualCoordinate(), stop=Stop(gap_rel=1e-6))
+    assert result.status is Status.CONVERGED
+
+
 def missed_and_lifted(seed):
     """By how much the samples miss their margins before conjugate gradients, and after these are lifted."""
     X, y = wide(seed, n=400, d=300, noise=0.5)
