@@ -45,8 +45,8 @@ STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few plan
 STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
 STRONGEST_WIDE = 0.001  # the first where planes are long
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
-WEAK_CLASSES_DUAL = 0.5  # condition of the dual from which on sweeps over few samples of several classes take less
-WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # time than Newton steps; squared hinge with a free intercept, or with dense X
+WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
+WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
@@ -331,7 +331,7 @@ def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
         return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
     if is_smooth_with_intercept(risk):
         return has_quadratic_dual(risk, reg) and dual_condition(X, reg) >= WEAK_BALANCED
-    return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_CLASSES_DUAL
+    return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_SOFTMAX
 
 
 def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
