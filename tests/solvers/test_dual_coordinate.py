@@ -469,6 +469,18 @@ def test_a_lifted_point_that_is_worse_does_not_replace_the_plain_one(monkeypatch
     assert result.status is Status.CONVERGED
 
 
+def test_conjugate_gradients_wait_as_long_as_sweeps_halve_the_gap():
+    X, y = wide()
+    descent = pointwise_descent(LinearRisk(X, y, Hinge()), L2(1e-6), np.zeros(y.size))
+    first = descent.pace.first * descent.dual.pass_work
+    while not descent.face.has_begun:
+        assert descent.work - descent.halved < first + descent.dual.pass_work
+        descent.run(1)
+    assert descent.work - descent.halved >= first
+    descent.halved = descent.work
+    assert descent.is_hard(descent.pace.first)
+
+
 def missed_and_lifted(seed):
     """By how much the samples miss their margins before conjugate gradients, and after these are lifted."""
     X, y = wide(seed, n=400, d=300, noise=0.5)

@@ -30,7 +30,7 @@ FAR = 0.5  # share of the way of a search that makes it a success
 class Pace(NamedTuple):
     """When attempts come, and how long they are at least."""
 
-    first: float  # passes of sweeps before the first attempt: easy problems are solved by then
+    first: float  # passes of sweeps that show a problem to be hard (``is_hard``), after which attempts are considered
     sweeps: int  # between attempts, at least
     longest_wait: int  # sweeps between attempts that do not pay
     fewest: int  # steps of conjugate gradients in one attempt

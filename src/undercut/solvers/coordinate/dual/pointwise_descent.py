@@ -23,6 +23,7 @@ RELEASES = 1  # in one attempt
 AHEAD = 6  # rows that are fetched into the cache before their turn ...
 CACHED = 600_000  # ... unless the active rows have so few entries that they stay there
 LIFTS = 3  # sweeps that lift scores to their margins
+UNLIFTED = 15  # passes before the first of them: easy problems are solved by then
 SHORT = 0.005  # share of the slopes at w = 0 that is left at the start, below which zero is a better start
 
 
@@ -56,11 +57,18 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
     at_zero: float = math.inf  # a sample stuck at zero, or at the other end of its interval, by a steeper derivative
     at_end: float = math.inf  # ... is left out
+    lowest: float = math.inf  # estimate of the gap when it was last halved ...
+    halved: int = 0  # ... and the work until then
 
     @property
     @override
     def has_face(self) -> bool:
         return self.dual.is_quadratic
+
+    @override
+    def is_hard(self, first: float) -> bool:
+        """Whether the sweeps have not halved the gap for ``first`` passes; what was hard once remains so."""
+        return self.face.has_begun or self.work - self.halved >= first * self.dual.pass_work
 
     @override
     def value(self) -> float:
@@ -152,7 +160,7 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     @override
     def lifted(self) -> FloatArray:
         dual = self.dual
-        if not (self.face.has_begun and dual.has_margins):
+        if self.work < UNLIFTED * dual.pass_work or not dual.has_margins:
             return self.v
         # where regularization is weak, margins that are missed by a little cost most of the gap
         v, target = self.v.copy(), dual.terms[:, TARGET]
@@ -191,6 +199,8 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     def _end_sweep(self) -> None:
         self.at_zero = -self.least if self.least < 0.0 else math.inf
         self.at_end = self.most if self.most > 0.0 else math.inf
+        if self.gain <= 0.5 * self.lowest:
+            self.lowest, self.halved = self.gain, self.work
         super()._end_sweep()
 
     @override
