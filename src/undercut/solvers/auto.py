@@ -146,14 +146,14 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        "squared hinge or Huber loss, L1 or elastic net, X of little work, lambda below "
+        "squared hinge or Huber loss, L1 or elastic net, few samples, X of little work, lambda below "
         f"{NEAR_ZERO:g} of the smallest with w = 0",
         is_small_and_sparse,
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call; where lambda is larger, working sets are small",
     ),
     Row(
-        "squared hinge or Huber loss, L2, X of little work, small lambda",
+        "squared hinge or Huber loss, L2, few samples, X of little work, small lambda",
         is_small_and_weak,
         lambda risk: Relay(
             candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())

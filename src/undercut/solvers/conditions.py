@@ -113,10 +113,10 @@ def is_bent(risk: Risk) -> bool:
 
 
 def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
-    """Whether such a loss with L1 or elastic net is one compiled call, and working sets are not small."""
+    """Whether such a loss with L1 or elastic net is one compiled call, samples are few, and working sets not small."""
     if not (is_bent(risk) and isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
         return False
-    return zero_share(risk, reg) < NEAR_ZERO
+    return has_few_samples(risk) and zero_share(risk, reg) < NEAR_ZERO
 
 
 def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
@@ -133,7 +133,7 @@ def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
     """
     if not (isinstance(risk, LinearRisk) and is_bent(risk) and isinstance(reg, L2)):
         return False
-    if max(risk.n_samples, risk.n_params) <= SMALL:
+    if max(risk.n_samples, risk.n_params) <= SMALL or not has_few_samples(risk):
         return False
     is_weak = accepts(SmallProgram(), risk, reg) and reg.strong_convexity > 0.0
     return is_weak and dual_condition(cast(Matrix, risk.design), reg) > ILL_CONDITIONED
