@@ -108,7 +108,7 @@ CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
-    (Problem("hinge", n=300).risk(), L1(0.1), FEW_NONZEROS),
+    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("squared_hinge", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
     (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),

@@ -53,7 +53,7 @@ WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above 
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
-FEW_NONZEROS = 0.1  # the same: from here on planes of a kinked loss take less time than interior point steps
+FEW_NONZEROS = 0.3  # the same: from here on planes of a kinked loss take less time than interior point steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
