@@ -67,8 +67,12 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     @override
     def is_hard(self, first: float) -> bool:
-        """Whether the sweeps have not halved the gap for ``first`` passes; what was hard once remains so."""
-        return self.face.has_begun or self.work - self.halved >= first * self.dual.pass_work
+        """Whether the sweeps have not halved the gap for ``first`` passes; what was hard once remains so.
+
+        Squares, whose faces are found sooner, are hard after ``first`` passes.
+        """
+        since = 0 if self.dual.has_squares else self.halved
+        return self.face.has_begun or self.work - since >= first * self.dual.pass_work
 
     @override
     def value(self) -> float:

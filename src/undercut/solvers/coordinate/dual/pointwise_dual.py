@@ -72,10 +72,15 @@ class PointwiseDual:
         return not self.logistic and self.threshold == 0.0
 
     @property
+    def has_squares(self) -> bool:
+        """Whether the conjugate of the loss has a square."""
+        return bool(self.terms[:, RIDGE].any())
+
+    @property
     def has_margins(self) -> bool:
         """Whether the loss is zero beyond a margin and steep before it, and w a multiple of v."""
         one_sided = bool(((self.low == 0.0) | (self.high == 0.0)).all())
-        return one_sided and self.is_quadratic and not self.terms[:, RIDGE].any() and isinstance(self.metric, float)
+        return one_sided and self.is_quadratic and not self.has_squares and isinstance(self.metric, float)
 
     @property
     def low(self) -> FloatArray:
