@@ -46,8 +46,8 @@ def minimize_convex(
 ) -> float:
     """The t >= 0 that minimizes ``F(t) = point(t) + slope t + curvature t^2 / 2``.
 
-    Ends where ``|F'(t)| <= slope_tol``, or where no further decrease is possible beyond the ``accuracy`` share of the
-    decrease so far, or rounding; and where F falls by ``|F'(t)| <= accuracy |F'(0)|`` only.
+    Ends where ``|F'(t)| <= slope_tol``, where F still falls but with a slope of at most ``accuracy |F'(0)|``, or where
+    the possible further decrease is at most the ``accuracy`` share of the decrease so far, or rounding.
     """
 
     def sample(t: float) -> _Sample:
@@ -73,7 +73,7 @@ def minimize_convex(
                 trial = 0.5 * (low.t + high.t)
             width = high.t - low.t
         last = sample(trial)
-        left = last.slope * (last.t - low.t)  # how much F can fall on the way back: behind a kink it may be flat
+        left = last.slope * (last.t - low.t)  # how far F may be above its minimum, by its slope at the trial
         if abs(last.slope) <= flat and (last.slope <= slope_tol or left <= accuracy * (start - last.value)):
             return last.t
         if last.slope < 0.0:

@@ -108,7 +108,7 @@ def is_small(risk: Risk, reg: Regularizer) -> bool:
 
 
 def is_bent(risk: Risk) -> bool:
-    """Whether a smooth loss has jumps in its second derivative, at which Newton steps lose their way."""
+    """Whether a smooth loss has jumps in its second derivative, which quadratic models do not show."""
     return isinstance(risk, LinearRisk) and isinstance(risk.loss, Huber | HuberHinge | SquaredHinge)
 
 
@@ -140,7 +140,7 @@ def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
 
 
 def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:
-    """The factor of the absolute values over the smallest one with w = 0."""
+    """The strength of L1, relative to the smallest one with which w = 0 is optimal."""
     steepest = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max(initial=0.0))
     return float(reg.terms.l1) / steepest if steepest > 0.0 else math.inf
 

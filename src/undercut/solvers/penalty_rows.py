@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from undercut.contracts import (
-    QuadraticRegularizer,
-)
+from undercut.contracts import QuadraticRegularizer
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.conditions import (
     FEW_NONZEROS,

@@ -16,6 +16,8 @@ once several steps in a row have found no better point there, every other one of
 
     best   <- argmin_{t >= 0} J(best + t (minimizer - best)),     plane at  (1 - beyond) best + beyond minimizer
 
+Such steps end where many of them have not halved the gap.
+
 The planes are ordinary planes of R, so the ordinary master problem over them proves the same kind of bound as in
 ``CuttingPlane``.  Under L1 and the elastic net every point is exactly sparse, the best one included.
 """
@@ -188,7 +190,7 @@ class LevelBundle(BundleSolver[LevelState, Risk, Regularizer]):
 
 
 def _n_null(state: LevelState, decrease: float) -> int:
-    """How many steps in a row have found no better point; where planes near the best one no longer help stays known."""
+    """How many steps in a row have found no better point; ``MANY_NULLS`` once there were so many."""
     if state.n_null >= MANY_NULLS:
         return state.n_null
     return state.n_null + 1 if decrease <= 0.0 else 0
