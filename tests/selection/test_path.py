@@ -32,9 +32,12 @@ from undercut.regularizers.named import named_regularizer
 from undercut.risks import CRF, M3N
 from undercut.selection import Path, regularization_path
 from undercut.selection.grid import first_lambda
+from undercut.selection.warm import WarmRuns
 from undercut.solvers import DualCoordinate, LineSearchBundle, Newton, NonconvexBundle, ProximalBundle, Race
+from undercut.solvers.auto import resolve
 
 LAMS = np.geomspace(1e-1, 1e-4, 4)
+FEW_PLANES = 1e3  # a lambda so large that a few planes are enough
 STOP = Stop(gap_rel=1e-4)
 
 
@@ -306,3 +309,22 @@ def test_a_path_is_what_its_rows_say():
     assert path.coefficients.shape == (4, 8)
     assert path.n_nonzero.tolist() == [np.count_nonzero(w) for w in path.coefficients]
     assert {status.name for status in path.statuses} == {"CONVERGED"}
+
+
+def test_a_solver_for_a_huge_lambda_does_not_stay_for_the_whole_path():
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 3000, density=0.02, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(300) < 0.5, 1.0, -1.0), Hinge())
+    runs = WarmRuns(risk)
+    solvers = [runs(L2(lam), STOP).trace[-1].solver for lam in (FEW_PLANES, 1e-3, 1e-5)]
+    assert solvers == ["LineSearchBundle", "DualCoordinate", "DualCoordinate"]
+    assert solvers[1] == minimize(risk, L2(1e-3)).trace[-1].solver
+
+
+def test_a_solver_of_a_moderate_lambda_stays_for_the_whole_path():
+    rng = np.random.default_rng(0)
+    X = sp.random(2000, 100, density=0.1, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(2000) < 0.5, 1.0, -1.0), Hinge())
+    runs, first = WarmRuns(risk), resolve("auto", risk, L2(1e-2))
+    assert runs(L2(1e-2), STOP).trace[-1].solver == "LineSearchBundle"
+    assert runs._chosen(L2(1e-5)).solver == first != resolve("auto", risk, L2(1e-5))

@@ -23,27 +23,27 @@ from undercut._jit.rows import row
 
 TARGET, LOW, HIGH, RIDGE, CURVATURE = range(5)  # the columns of ``terms``
 N_TERMS = 5
+AHEAD = 6  # rows between the asking for a row and its use
 ROW_COST = 8  # work of a row beyond its entries, in entries
 
 
 @njit(cache=True, nogil=True)
 def sweep(
     dense, indptr, columns, values, constant, terms, zone, logistic, threshold, rho,
-    order, begin, active, at_zero, at_end, ahead, budget, a, v, b,
+    order, begin, active, at_zero, at_end, budget, a, v, b,
 ):  # fmt: skip
     """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates order, a and v.
 
     A sample that cannot move, with a derivative steeper than ``at_zero`` where a is zero and than ``at_end`` elsewhere,
-    is exchanged to the end of the active ones.  ``ahead`` : rows between the asking for a row and its use; 0: no row is
-    asked for.
+    is exchanged to the end of the active ones.
     Returns (position, active, b, largest derivative that a move away from zero can use, minus that of a move towards
-    zero, the sum of what all visited samples could gain, work).
+    zero, the sum of what all visited samples could gain, and for the logistic loss have gained, work).
     """
-    width = np.uint64(columns.size)
+    width, flat = np.uint64(columns.size), terms.reshape(-1)
     most, least, gain, work, at = 0.0, 0.0, 0.0, 0, begin
     while at < active and work < budget:
-        if ahead > 0 and at + 2 * ahead < active:
-            _fetch(dense, indptr, columns, values, terms, a, width, order[at + ahead], order[at + 2 * ahead])
+        if at + 2 * AHEAD < active:
+            _fetch(dense, indptr, columns, values, flat, a, width, order[at + AHEAD], order[at + 2 * AHEAD])
         i = np.uint64(order[at])
         start, stop, offset = row(dense, indptr, width, i)
         work += ROW_COST + np.int64(stop - start)
@@ -54,16 +54,11 @@ def sweep(
         old, low, high, curvature = a[i], terms[i, LOW], terms[i, HIGH], terms[i, CURVATURE] + rho
         if logistic:
             usable, new = _entropic(score, old, low, high, curvature)
+            possible = abs(usable * (new - old))
         else:
             slope = score - terms[i, TARGET] + terms[i, RIDGE] * old
-            right = slope + zone if old >= 0.0 else slope - zone
-            left = slope - zone if old <= 0.0 else slope + zone
-            usable, limit = 0.0, at_zero if old == 0.0 else at_end
-            if right < 0.0 and old < high:
-                usable = -right if old >= 0.0 else right
-            elif left > 0.0 and old > low:
-                usable = left if old <= 0.0 else -left
-            elif (old >= high or right > limit) and (old <= low or -left > limit):
+            usable, possible, stuck = _move(slope, old, low, high, zone, terms[i, RIDGE])
+            if stuck > (at_zero if old == 0.0 else at_end):
                 active -= 1
                 order[at], order[active] = order[active], order[at]
                 continue
@@ -73,7 +68,7 @@ def sweep(
         at += 1
         most, least = max(most, usable), min(least, usable)
         if new != old:
-            gain += abs(usable) * _room(old, new, low, high, zone, abs(usable), terms[i, RIDGE], logistic)
+            gain += possible
             a[i] = new
             b += rho * (new - old)
             add_row(values, columns, start, stop, offset, constant, new - old, v)
@@ -81,21 +76,50 @@ def sweep(
 
 
 @njit(cache=True, nogil=True)
-def _room(old, new, low, high, zone, slope, ridge, logistic):
-    """``room``, where ``slope room`` bounds the gain of a coordinate whose derivative at ``old`` is ``slope``.
+def rejoin(scores, terms, zone, order, active, at_zero, at_end, a):
+    """Those of ``order[active:]`` that ``sweep`` would not leave out, given all scores, become active.
 
-    The gain is its own duality gap: that of its loss and its conjugate, at the present score.
+    Returns (how many are active, the sum of what all samples could gain).
     """
-    if logistic:
-        return abs(new - old)  # of the move itself only
-    room = high - old if new > old else old - low
-    if zone > 0.0 and (new - old) * old < 0.0:
-        room = abs(old)
-    return min(room, 0.5 * slope / ridge) if ridge > 0.0 else room
+    gain, inside = 0.0, active
+    for at in range(order.size):
+        i = order[at]
+        old, low, high = a[i], terms[i, LOW], terms[i, HIGH]
+        slope = scores[i] - terms[i, TARGET] + terms[i, RIDGE] * old
+        _, possible, stuck = _move(slope, old, low, high, zone, terms[i, RIDGE])
+        gain += possible
+        if at >= active and not stuck > (at_zero if old == 0.0 else at_end):
+            order[at], order[inside] = order[inside], order[at]
+            inside += 1
+    return inside, gain
 
 
 @njit(cache=True, nogil=True)
-def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
+def _move(slope, old, low, high, zone, ridge):
+    """(derivative that a move can use, negative towards zero; what it can gain; how steeply all moves are ruled out).
+
+    The gain is the duality gap of the sample's loss and its conjugate at the present score, or a little more.
+    """
+    right = slope + zone if old >= 0.0 else slope - zone
+    left = slope - zone if old <= 0.0 else slope + zone
+    if right < 0.0 and old < high:
+        return (-right if old >= 0.0 else right), _gain(-right, old, high, zone, ridge), -1.0
+    if left > 0.0 and old > low:
+        return (left if old <= 0.0 else -left), _gain(left, -old, -low, zone, ridge), -1.0
+    return 0.0, 0.0, min(right if old < high else math.inf, -left if old > low else math.inf)
+
+
+@njit(cache=True, nogil=True)
+def _gain(slope, old, end, zone, ridge):
+    """A bound of the gain by an ascent of ``slope`` from old up to an end; it is less beyond a kink at zero."""
+    gain = slope * (end - old)
+    if zone > 0.0 and old < 0.0:
+        gain = max(0.0, slope - 2.0 * zone) * end - slope * old
+    return min(gain, 0.5 * slope * slope / ridge) if ridge > 0.0 else gain
+
+
+@njit(cache=True, nogil=True)
+def _fetch(dense, indptr, columns, values, flat_terms, a, width, soon, later):
     """Get the row that comes soon into the cache, and of a later one where it begins."""
     i = np.uint64(soon)
     start, stop, _ = row(dense, indptr, width, i)
@@ -103,7 +127,7 @@ def _fetch(dense, indptr, columns, values, terms, a, width, soon, later):
         prefetch(values, k)
         if not dense:
             prefetch(columns, k)
-    prefetch(terms.reshape(-1), i * np.uint64(N_TERMS))
+    prefetch(flat_terms, i * np.uint64(N_TERMS))
     prefetch(a, i)
     if not dense:
         prefetch(indptr, np.uint64(later))
@@ -180,27 +204,6 @@ def squared_norms(dense, indptr, columns, values, constant, out):
 
 
 @njit(cache=True, nogil=True)
-def shuffle(order, count, block, seed):
-    """Permute ``order[:count]``, by a seed: blocks of neighbours in random order, which memory delivers faster.
-
-    A block begins anywhere, so that its neighbours are others in every sweep.
-    """
-    bits = np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15)
-    words = np.zeros((order.size + 7) // 8, np.uint64)  # eight samples each: most are skipped where few are active
-    used = words.view(np.uint8)
-    for at in range(count):
-        used[order[at]] = 1
-    first = np.int64((bits >> np.uint64(32)) % np.uint64(block))
-    blocks = np.arange((count + first + block - 1) // block)
-    permute(blocks, blocks.size, bits)
-    ascending, at = np.empty(count + 1, order.dtype), 0
-    for word in range(words.size):
-        if words[word]:
-            for i in range(8 * word, 8 * word + 8):
-                ascending[at] = i
-                at += used[i]
-    at = 0
-    for b in blocks:
-        for k in range(max(0, b * block - first), min(count, (b + 1) * block - first)):
-            order[at] = ascending[k]
-            at += 1
+def shuffle(order, count, seed):
+    """Permute ``order[:count]``, by a seed."""
+    permute(order, count, np.uint64(2 * seed + 1) * np.uint64(0x9E3779B97F4A7C15))

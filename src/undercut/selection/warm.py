@@ -15,6 +15,7 @@ from typing_extensions import override
 from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
+from undercut.solvers.conditions import is_strongest
 from undercut.solvers.driver import Stop
 from undercut.solvers.registry import AnySolver
 from undercut.trace import Certificate, Progress, Result, Status
@@ -107,6 +108,7 @@ class WarmRuns:
         self._given = solver
         self._solver: Carried | None = None
         self._last: tuple[Regularizer, Result] | None = None
+        self._is_strongest = True  # whether the solver in hand was chosen for so large a lambda that a few planes do
 
     def __call__(self, reg: Regularizer, stop: Stop | None = None, decide: Decide = never) -> Result:
         """The solution for the next regularizer; ``decide`` may end the run before its gap is reached, or begins."""
@@ -134,7 +136,16 @@ class WarmRuns:
         return floor + reg.strong_convexity / before.strong_convexity * (lower_bound - floor)
 
     def _run(self, reg: Regularizer, stop: Stop | None, decide: Decide) -> Result:
-        if self._solver is None:
-            self._solver = Carried(resolve(self._given, self.risk, reg))
-        self._solver.decide = decide
-        return minimize(self.risk, reg, self._solver, w0=self.w0, stop=stop)
+        solver = self._chosen(reg)
+        solver.decide = decide
+        w0 = self.w0 if self._last is None else self._last[1].w
+        return minimize(self.risk, reg, solver, w0=w0, stop=stop)
+
+    def _chosen(self, reg: Regularizer) -> Carried:
+        """The solver in hand, unless it was chosen for a lambda that says nothing about smaller ones."""
+        if self._solver is None or self._is_strongest:
+            solver = resolve(self._given, self.risk, reg)
+            if self._solver is None or solver != self._solver.solver:
+                self._solver = Carried(solver)
+            self._is_strongest = is_strongest(self.risk, reg)
+        return self._solver

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from undercut.accuracy import gap_allowed
 from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.deadline import time_limit
 from undercut.errors import ClusterError, DataError, NonconvexError, NonfiniteError, require
@@ -73,14 +74,18 @@ class Stop:
         for name in ("max_steps", "max_passes", "max_evaluations", "max_seconds"):
             require(getattr(self, name) > 0, f"`{name}` must be positive", getattr(self, name))
 
+    def allowed(self, at: Progress, start: float = 0.0) -> float:
+        """The gap at which a run ends at this point; ``start`` as for ``reached``."""
+        gain = max(self.baseline - at.lower_bound, LEAST_GAIN * abs(at.objective))
+        scale = max(min(abs(at.objective), gain), ZERO * abs(start))
+        return max(self.gap_abs, self.gap_rel * scale)
+
     def reached(self, at: Progress, start: float = 0.0) -> Status | None:
         """The status a run ends with at this point, ``None`` to go on.
 
         ``start`` is the first objective: an optimum of zero counts as found at a tiny share of it.
         """
-        gain = max(self.baseline - at.lower_bound, LEAST_GAIN * abs(at.objective))
-        scale = max(min(abs(at.objective), gain), ZERO * abs(start))
-        if math.isfinite(at.gap) and at.gap <= max(self.gap_abs, self.gap_rel * scale):
+        if math.isfinite(at.gap) and at.gap <= self.allowed(at, start):
             return Status.CONVERGED
         limits = (
             (at.step >= self.max_steps, Status.MAX_STEPS),
@@ -163,7 +168,7 @@ def _driven(run: _Run, risk: Risk, reg: Regularizer, start: FloatArray, journal:
     done = journal.result()
     token = _NESTED.set(True)
     try:
-        with time_limit(max(run.stop.max_seconds - journal.seconds, 0.0)):
+        with time_limit(max(run.stop.max_seconds - journal.seconds, 0.0)), gap_allowed(run.stop.allowed):
             return run(risk, reg, start if done is None else done.w.copy(), journal)
     finally:
         _NESTED.reset(token)

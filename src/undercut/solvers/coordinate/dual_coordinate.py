@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import Regularizer, Risk, Solver, StoredDesign
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
@@ -81,6 +82,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         descent = _descent(risk, reg, at.slopes.copy())  # the next evaluation, at zero, overwrites them
         line = ScoreLine(risk, scores, np.zeros_like(scores))
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
+        descent.aim(wanted_gap(progress) / objective if objective > 0.0 else 0.0)
         return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
 
     @override
@@ -115,15 +117,19 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         bound = point.bound(DRIFT * last.gap)
 
         # 2. The best point moves to the minimum of J on the way to the point of a.
-        lifted = point.lifted()
-        found = _toward(risk, reg, state, lifted)
+        scores, lifted = descent.dual.scores(point.v), point.lifted()
+        found = _toward(risk, reg, state, point.v, scores.copy())
         if lifted is not point.v:  # far from the optimum, lifting makes the point worse
-            found = min(found, _toward(risk, reg, state, point.v), key=lambda one: one[3])
+            other = _toward(risk, reg, state, lifted, descent.dual.scores(lifted))
+            found = min(found, other, key=lambda one: one[3])
         line, t, solution, objective = found
         lower_bound = tighter(last.lower_bound, bound, objective)
         changed = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle = 0 if changed else state.idle + 1
+        if point is descent:
+            m = descent.dual.strength
+            descent.seen(scores, progress.gap / m, wanted_gap(progress) / m)
         return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress, state.before)
 
     @override
@@ -217,11 +223,11 @@ def _patience(state: DualCoordinateState) -> float:
 
 
 def _toward(
-    risk: DualRisk, reg: DualReg, state: DualCoordinateState, v: FloatArray
+    risk: DualRisk, reg: DualReg, state: DualCoordinateState, v: FloatArray, scores: FloatArray
 ) -> tuple[ScoreLine, float, FloatArray, float]:
     """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of v's w."""
     best, objective, dual = state.solution, state.progress.objective, state.descent.dual
-    w, scores = _scaled(risk, reg, dual.primal(v), dual.scores(v))
+    w, scores = _scaled(risk, reg, dual.primal(v), scores)
     line, direction = state.line.toward(state.t, scores), w - best
     farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
     t = min(line.minimizer(*_along(reg, best, w, direction), accuracy=LINE_ACCURACY), farthest)

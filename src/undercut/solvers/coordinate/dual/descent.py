@@ -21,8 +21,7 @@ from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
 FIRST_TOLERANCE = 0.03  # of the derivatives in the first sweep: what comes back earlier is left out again
-BLOCK = 4  # neighbouring samples that are visited together: their rows are adjacent in memory
-LOWER = 0.3  # the tolerance is multiplied by this when it is met
+LOWER = 0.1  # the tolerance is multiplied by this when it is met
 
 
 class Due(NamedTuple):
@@ -120,6 +119,12 @@ class Descent(ABC, Generic[D]):
         """The best feasible point that the work done so far gives; itself where that is ``a``."""
         return self
 
+    def aim(self, goal: float) -> None:
+        """Before the first certificate: the gap at which the run ends, relative to the objective; 0: unknown."""
+
+    def seen(self, scores: FloatArray, gap: float, goal: float) -> None:
+        """What a certificate at ``a`` tells the sweeps: all scores, the gap over m, and that at which the run ends."""
+
     def lifted(self) -> FloatArray:
         """The v of a point near that of ``a`` which may have a smaller objective."""
         return self.v
@@ -148,7 +153,7 @@ class Descent(ABC, Generic[D]):
     def _advance(self, budget: int) -> None:
         """One sweep, or as much of it as ``budget`` allows."""
         if self.position == 0:
-            shuffle(self.order, self.active, BLOCK, self.sweeps)
+            shuffle(self.order, self.active, self.sweeps)
         self.work += 1 + self._sweep(budget)  # a sweep over no sample counts too
         if self.position >= self.active:
             self._end_sweep()

@@ -23,7 +23,9 @@ MOST = 1000  # steps of conjugate gradients in one attempt
 ACCURACY = 1e-2  # of the residual
 SHORTER, MAX_TRIALS = 0.3, 8  # of the projected step
 SOON = 4  # passes of sweeps before the first attempt, after a run with another lambda that needed one
-FIRST_GAP = 0.1  # estimate, relative to the objective, at which the first certificate is taken
+FIRST_GAP = 0.1  # estimate, relative to the objective, at which the first certificate is worthwhile
+SURPLUS = 10.0  # times too large that the estimate may be before the first certificate
+SURE = 0.8  # share of the gap at which the run ends that the next certificate is to show
 FAR = 0.5  # share of the way of a search that makes it a success
 
 
@@ -135,8 +137,10 @@ class FacedDescent(Descent[D]):
     pace: ClassVar[Pace]
     closer: ClassVar[float]  # share of the estimate at the last certificate at which the next is worthwhile
 
+    first: float = FIRST_GAP  # estimate, relative to the objective, at which the first certificate is worthwhile
     face: Face = field(default_factory=Face)
     gain: float = 0.0  # what the samples of the present sweep could gain by themselves: an estimate of the gap over m
+    last_gain: float = math.inf  # of the sweep before
     wanted: float = math.inf  # estimate at which a certificate is worthwhile; infinite before the first one
 
     @property
@@ -144,6 +148,11 @@ class FacedDescent(Descent[D]):
     def due(self) -> Due:
         """Later than elsewhere as long as sweeps alone estimate the gap."""
         return super().due if self.face.has_begun else Due(4, 1.0, 1.0)
+
+    @property
+    def surplus(self) -> float:
+        """How many times too large the estimate may be before the first certificate."""
+        return SURPLUS
 
     @property
     @abstractmethod
@@ -212,10 +221,23 @@ class FacedDescent(Descent[D]):
         self.face.consider(self)
         if self.gain <= self._wanted():
             self.is_ripe, self.wanted = True, self.closer * self.gain
-        self.gain = 0.0
+        self.last_gain, self.gain = self.gain, 0.0
 
     def _wanted(self) -> float:
-        return self.wanted if self.wanted < math.inf else FIRST_GAP * (self.gain + self.value())
+        return self.wanted if self.wanted < math.inf else self.first * (self.gain + self.value())
+
+    @override
+    def aim(self, goal: float) -> None:
+        self.first = min(self.surplus * goal, FIRST_GAP) if goal > 0.0 else FIRST_GAP
+
+    @override
+    def seen(self, scores: FloatArray, gap: float, goal: float) -> None:
+        share = min(SURE * goal / gap, 1.0) if goal > 0.0 and gap > 0.0 else self.closer
+        self.wanted = share * self.look_around(scores)
+
+    def look_around(self, scores: FloatArray) -> float:
+        """The estimate of the gap, over m, at a point with these scores; samples may come back."""
+        return self.last_gain
 
 
 def _shortened(at: FacedDescent[Any], search: Search, value: float) -> tuple[float, float]:

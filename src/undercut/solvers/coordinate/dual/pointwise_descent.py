@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.dual_coordinate import RIDGE, TARGET, sweep
+from undercut._jit.dual_coordinate import RIDGE, TARGET, rejoin, sweep
 from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
@@ -20,10 +20,9 @@ from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
 RELEASES = 1  # in one attempt
-AHEAD = 6  # rows that are fetched into the cache before their turn ...
-CACHED = 600_000  # ... unless the active rows have so few entries that they stay there
 LIFTS = 3  # sweeps that lift scores to their margins
 UNLIFTED = 15  # passes before the first of them: easy problems are solved by then
+SMOOTH_SURPLUS = 30.0  # ``SURPLUS`` of smooth losses
 SHORT = 0.005  # share of the slopes at w = 0 that is left at the start, below which zero is a better start
 
 
@@ -59,6 +58,11 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     at_end: float = math.inf  # ... is left out
     lowest: float = math.inf  # estimate of the gap when it was last halved ...
     halved: int = 0  # ... and the work until then
+
+    @property
+    @override
+    def surplus(self) -> float:
+        return super().surplus if self.dual.has_kinks else SMOOTH_SURPLUS
 
     @property
     @override
@@ -158,7 +162,6 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     @override
     def settle(self, search: Search) -> None:
         """Samples that were left out may have to join the next face."""
-        self.bring_back()
         self.is_ripe = True
 
     @override
@@ -190,10 +193,9 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
     @override
     def _sweep(self, budget: int) -> int:
         dual = self.dual
-        ahead = AHEAD if dual.pass_work * self.active > CACHED * self.order.size else 0
         self.position, self.active, self.b, most, least, gain, work = sweep(
             *dual.rows, dual.terms, dual.zone, dual.logistic, dual.threshold, self.rho,
-            self.order, self.position, self.active, self.at_zero, self.at_end, ahead, budget, self.a, self.v, self.b,
+            self.order, self.position, self.active, self.at_zero, self.at_end, budget, self.a, self.v, self.b,
         )  # fmt: skip
         self.most, self.least = max(self.most, most), min(self.least, least)
         self.gain += gain
@@ -209,14 +211,22 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     @override
     def _restart(self) -> None:
-        super()._restart()
-        self.bring_back()
+        if 2 * self.active < self.order.size:
+            self.is_ripe = True  # a certificate, which costs half a sweep over all samples, tells who is to come back
+        else:
+            super()._restart()
+            self.at_zero = self.at_end = math.inf
         if self.rho > 0.0:
             self._move_multiplier(float(self.a.sum()))
 
-    def bring_back(self) -> None:
-        """Let the next sweep visit every sample."""
-        self.active, self.at_zero, self.at_end = self.order.size, math.inf, math.inf
+    @override
+    def look_around(self, scores: FloatArray) -> float:
+        dual = self.dual
+        if dual.logistic:  # no sample is ever left out
+            return super().look_around(scores)
+        limits = self.at_zero, self.at_end
+        self.active, gain = rejoin(scores + self.b, dual.terms, dual.zone, self.order, self.active, *limits, self.a)
+        return float(gain)
 
     def _move_multiplier(self, excess: float) -> None:
         """The present b becomes the multiplier; a rho that has not halved the excess is too small."""

@@ -72,6 +72,11 @@ class PointwiseDual:
         return not self.logistic and self.threshold == 0.0
 
     @property
+    def has_kinks(self) -> bool:
+        """Whether the loss has kinks."""
+        return not (self.logistic or self.has_squares)
+
+    @property
     def has_squares(self) -> bool:
         """Whether the conjugate of the loss has a square."""
         return bool(self.terms[:, RIDGE].any())
