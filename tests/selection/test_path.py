@@ -327,4 +327,4 @@ def test_a_solver_of_a_moderate_lambda_stays_for_the_whole_path():
     risk = LinearRisk(X, np.where(rng.random(2000) < 0.5, 1.0, -1.0), Hinge())
     runs, first = WarmRuns(risk), resolve("auto", risk, L2(1e-2))
     assert runs(L2(1e-2), STOP).trace[-1].solver == "LineSearchBundle"
-    assert runs._chosen(L2(1e-5)).solver == first != resolve("auto", risk, L2(1e-5))
+    assert runs._chosen(L2(1e-7), 1e-3).solver == first != resolve("auto", risk, L2(1e-7))

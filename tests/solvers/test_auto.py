@@ -21,6 +21,8 @@ from undercut import (
     Ramp,
     SequenceLabeler,
     SquaredHinge,
+    Stop,
+    minimize,
 )
 from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
@@ -93,7 +95,7 @@ def dense_classes(d):
     return MulticlassRisk(np.random.default_rng(0).standard_normal((300, d)), np.arange(300) % 4, Softmax())
 
 
-PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS)
+PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()))
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
@@ -137,7 +139,7 @@ CASES = [
     (Problem("absolute", n=3000, d=100).risk(), L2(1e-4), POINTS_FIRST),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-3), PLANES_FIRST),
-    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge").risk(), L2(1e-5), PLANES_FIRST),
     (Problem("hinge", n=13200, d=39).risk(), L2(1e-7), PLANES_FIRST),
     (Problem("hinge", n=13200, d=40).risk(), L2(1e-7), POINTS_FIRST),
     (dense(300, 1001, Hinge()), L2(1e-3), SWEEPS_FIRST),
@@ -197,7 +199,8 @@ CASES = [
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(1000, 201, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
-    (sparse(1000, 201, Hinge()), L2(1e-5), PLANES_FIRST),
+    (sparse(1000, 201, Hinge()), L2(5e-6), PLANES_FIRST),
+    (sparse(1000, 201, Hinge()), L2(1e-5), DUAL_THEN_PLANES),
     (sparse(804, 201, Hinge()), L2(1e-5), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-3), PLANES_FIRST),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
@@ -216,6 +219,28 @@ CASES = [
 @pytest.mark.parametrize(("risk", "reg", "expected"), CASES, ids=lambda case: type(case).__name__)
 def test_the_first_row_that_holds_decides(risk, reg, expected):
     assert resolve("auto", risk, reg) == expected
+
+
+FINE_CASES = [
+    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("absolute", n=300).risk(), L2(0.1), PLANES_FIRST),
+    (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
+    (sparse(1000, 200, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
+    (sparse(1000, 200, Hinge()), L2(1e-6), POINTS_FIRST),
+    (sparse(1000, 200, Hinge()), L2(1e3), LineSearchBundle()),
+]
+
+
+@pytest.mark.parametrize(("risk", "reg", "expected"), FINE_CASES, ids=lambda case: type(case).__name__)
+def test_runs_to_a_fine_gap_have_rows_of_their_own(risk, reg, expected):
+    assert resolve("auto", risk, reg, gap_rel=1e-6) == expected
+    result = minimize(risk, reg, stop=Stop(gap_rel=1e-6))
+    assert result.trace[-1].solver in [one.name for one in getattr(expected, "candidates", (expected,))]
+
+
+def test_a_sparse_matrix_has_few_parameters_for_its_entries():
+    assert resolve("auto", sparse(20000, 900, Absolute()), L2(1e-5)) == POINTS_FIRST
+    assert resolve("auto", sparse(20000, 900, Hinge()), L2(1e-8)) == POINTS_FIRST
 
 
 def test_a_gram_matrix_on_demand_is_hedged_by_samples():
@@ -239,8 +264,8 @@ def test_the_planes_of_a_chain_fit_into_memory():
 def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
     taken = []
 
-    def noted(solver, risk, reg):
-        taken.append(resolve(solver, risk, reg))
+    def noted(solver, risk, reg, gap_rel):
+        taken.append(resolve(solver, risk, reg, gap_rel))
         return taken[-1]
 
     monkeypatch.setattr("undercut.solvers.auto.resolve", noted)

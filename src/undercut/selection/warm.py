@@ -136,15 +136,15 @@ class WarmRuns:
         return floor + reg.strong_convexity / before.strong_convexity * (lower_bound - floor)
 
     def _run(self, reg: Regularizer, stop: Stop | None, decide: Decide) -> Result:
-        solver = self._chosen(reg)
+        solver = self._chosen(reg, (stop or Stop()).usual)
         solver.decide = decide
         w0 = self.w0 if self._last is None else self._last[1].w
         return minimize(self.risk, reg, solver, w0=w0, stop=stop)
 
-    def _chosen(self, reg: Regularizer) -> Carried:
+    def _chosen(self, reg: Regularizer, gap_rel: float) -> Carried:
         """The solver in hand, unless it was chosen for a lambda that says nothing about smaller ones."""
         if self._solver is None or self._is_strongest:
-            solver = resolve(self._given, self.risk, reg)
+            solver = resolve(self._given, self.risk, reg, gap_rel)
             if self._solver is None or solver != self._solver.solver:
                 self._solver = Carried(solver)
             self._is_strongest = is_strongest(self.risk, reg)

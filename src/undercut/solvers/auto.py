@@ -36,6 +36,8 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.conditions import (
     FEW_PARAMS,
+    LONG_ROWS,
+    LONGEST_ROWS,
     MANY_FEATURES,
     NEAR_ZERO,
     NEWTON_PARAMS,
@@ -45,6 +47,7 @@ from undercut.solvers.conditions import (
     SMALL,
     WEAK,
     accepts,
+    has_best_sweeps,
     has_dual,
     has_easy_dual,
     has_few_params,
@@ -89,7 +92,7 @@ from undercut.solvers.penalty_rows import PENALTY_ROWS
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
-from undercut.solvers.row import FEW_STEPS, MANY_STEPS, Row
+from undercut.solvers.row import FEW_STEPS, FINE, Row
 
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 
@@ -192,10 +195,28 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
-        f"kinked loss, weak regularization or long rows, at most {FEW_PARAMS} parameters",
-        lambda risk, reg: has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg),
+        f"kinked loss, very weak regularization, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: (
+            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONGEST_ROWS)
+        ),
         lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
+    ),
+    Row(
+        f"kinked loss, gap below {FINE:g}, large sparse X, strong regularization",
+        lambda risk, reg: is_kinked(risk) and has_best_sweeps(risk, reg) and has_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
+        "most samples are soon left out of the sweeps, and then these cost nearly nothing",
+        is_fine=True,
+    ),
+    Row(
+        f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters",
+        lambda risk, reg: (
+            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONG_ROWS)
+        ),
+        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        "a few more Newton steps make the gap a thousand times smaller, which takes planes several times as long",
+        is_fine=True,
     ),
     Row(
         f"margin loss with a kink, dense X with at most {FEW_PARAMS} samples and more features, not weak",
@@ -296,7 +317,7 @@ TABLE = (
     Row(
         f"kinked loss, at most {FEW_PARAMS} parameters",
         lambda risk, reg: has_few_params(risk) and has_kinked_form(risk, reg),
-        lambda risk: Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()), patience=MANY_STEPS),
+        lambda risk: Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle())),
         "few planes are enough unless features have very different sizes, which Newton steps do not notice",
     ),
     Row(
@@ -308,8 +329,8 @@ TABLE = (
 )
 
 
-def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
-    """The solver itself, the one of that name, or what the table says.
+def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: float = 1e-3) -> AnySolver:
+    """The solver itself, the one of that name, or what the table says for a run that ends at a relative gap.
 
     >>> import numpy as np
     >>> from undercut import Hinge, L1, LinearRisk
@@ -324,7 +345,7 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer) -> AnySolver:
     if solver not in ("auto", "deterministic"):
         names = ("auto", "deterministic", *SOLVERS)
         raise ParameterError(f"`solver` must be {', '.join(map(repr, names))}, or a Solver; got {solver!r}")
-    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.holds(risk, reg)), risk)
+    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.decides(risk, reg, gap_rel)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen

@@ -43,7 +43,8 @@ MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are 
 SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
 STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
 STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
-STRONGEST_WIDE = 0.001  # the first where planes are long
+STRONGEST_WIDE, STRONGEST_FINE = 0.001, 0.01  # the first where planes are long, and where they are not, to fine gaps
+SWEPT, SWEPT_FINE = 25.0, 3.0  # condition of the dual up to which sweeps for kinks take less time: any and fine gaps
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
@@ -58,9 +59,10 @@ ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
+SPARSE_WORK = 10  # multiplications of BLAS in one with entries of sparse rows
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
-LONG_ROWS = 2e5  # mean squared length of a row over lambda: above, the same
+LONG_ROWS, LONGEST_ROWS = 2e5, 2e7  # mean squared length of a row over lambda: above, the same to fine and any gaps
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
 TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
@@ -163,9 +165,12 @@ def has_few_samples(risk: Risk) -> bool:
 
 def has_few_params(risk: Risk) -> bool:
     """Whether X'DX costs little."""
-    if not isinstance(risk, LinearRisk):
+    if not isinstance(risk, LinearRisk) or risk.n_params > FEW_PARAMS:
         return False
-    return risk.n_params <= FEW_PARAMS and risk.n_samples * risk.n_params**2 <= STEP_WORK
+    n, d = risk.design.shape
+    if not isinstance(risk.design, SparseDesign):
+        return bool(n * d**2 <= STEP_WORK)
+    return bool(SPARSE_WORK * risk.design.rows().values.size ** 2 <= STEP_WORK * n)
 
 
 def is_weak(risk: Risk, reg: Regularizer) -> bool:
@@ -175,18 +180,15 @@ def is_weak(risk: Risk, reg: Regularizer) -> bool:
     return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
 
 
-def is_weak_for_rows(risk: Risk, reg: Regularizer) -> bool:
+def is_weak_for_rows(risk: Risk, reg: Regularizer, long_rows: float) -> bool:
     """The same for more samples, where lambda may be small beside the squares of features too."""
     if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, MarginLoss)):
         return is_weak(risk, reg)
     if risk.n_params < SEVERAL_PARAMS and risk.n_samples > FEW_SAMPLES:
         return False
-    return is_weak(risk, reg) or has_long_rows(risk, reg)
-
-
-def has_long_rows(risk: LinearRisk, reg: Regularizer) -> bool:
     X = risk.design
-    return isinstance(X, Matrix) and _mean_square(X) > LONG_ROWS * reg.strong_convexity
+    has_long_rows = isinstance(X, Matrix) and _mean_square(X) > long_rows * reg.strong_convexity
+    return has_long_rows or is_weak(risk, reg)
 
 
 def is_short(risk: Risk) -> bool:
@@ -300,7 +302,13 @@ def has_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
     is_large = X is not None and X.shape[0] * X.shape[1] >= LARGE
     if is_large and samples_per_feature(risk) <= KINKED_SAMPLES:
         return True
-    return is_wide(risk) or (has_several_features(risk) and is_strong(risk, reg))
+    return is_wide(risk) or (has_several_features(risk) and dual_condition(cast(Matrix, X), reg) <= SWEPT)
+
+
+def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
+    X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
+    return X is not None and least < dual_condition(X, reg) <= SWEPT_FINE
 
 
 def has_several_samples(risk: Risk) -> bool:

@@ -74,6 +74,11 @@ class Stop:
         for name in ("max_steps", "max_passes", "max_evaluations", "max_seconds"):
             require(getattr(self, name) > 0, f"`{name}` must be positive", getattr(self, name))
 
+    @property
+    def usual(self) -> float:
+        """The gap at which a run ends at an objective of 1."""
+        return self.allowed(Progress(objective=1.0))
+
     def allowed(self, at: Progress, start: float = 0.0) -> float:
         """The gap at which a run ends at this point; ``start`` as for ``reached``."""
         gain = max(self.baseline - at.lower_bound, LEAST_GAIN * abs(at.objective))
@@ -127,10 +132,11 @@ def minimize(
     _check_kinds(risk, reg, stop, callbacks)
     from undercut.solvers.auto import resolve  # here: solvers may call ``minimize`` in turn
 
-    solver = resolve(solver, risk, reg)
+    stop = stop or Stop()
+    solver = resolve(solver, risk, reg, stop.usual)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
-    start, stop = _start(w0, risk, reg), stop or Stop()
+    start = _start(w0, risk, reg)
     quiet = np.errstate(over="ignore", invalid="ignore")  # values that are not finite are found where they matter
     with exclusive(risk), one_thread(), quiet, graceful() as signals, _sessions(callbacks) as parts:
         saved = None if resume is None else load_run(resume)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from undercut.contracts import Regularizer, Risk
 from undercut.solvers.registry import AnySolver
 
+FINE = 1e-4  # relative gap: only a run that ends at a smaller one takes the rows for fine gaps
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same for L1 with several classes, and for a kinked loss with few parameters
+SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same for L1 with several classes, and for softmax with elastic net
 
 
 class Row(NamedTuple):
@@ -19,3 +20,8 @@ class Row(NamedTuple):
     holds: Callable[[Risk, Regularizer], bool]
     solver: Callable[[Risk], AnySolver]
     reason: str
+    is_fine: bool = False  # whether it is for fine gaps only
+
+    def decides(self, risk: Risk, reg: Regularizer, gap_rel: float) -> bool:
+        """Whether this is the solver for a run that ends at a relative gap, unless an earlier line decides."""
+        return (gap_rel < FINE or not self.is_fine) and self.holds(risk, reg)
