@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import undercut
+from undercut._jit.compile import njit, on_compile
 
 SOURCE = Path(undercut.__file__).parent
 EVALUATE = """
@@ -50,3 +52,26 @@ def test_every_compiled_function_has_this_decorator():
     for file in (SOURCE / "_jit").glob("*.py"):
         if file.name != "compile.py":
             assert "from numba import njit" not in file.read_text(encoding="utf-8"), file.name
+
+
+def test_garbage_waits_while_a_function_is_compiled():
+    def increased(x):
+        return x + 1.0
+
+    increased.__module__ = f"{undercut.__name__}.made_up"
+    seen = []
+    assert gc.isenabled()
+    with on_compile(lambda: seen.append(gc.isenabled())):
+        assert njit()(increased)(1.0) == 2.0
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_again_after_a_function_that_cannot_be_compiled():
+    def wrong(x):
+        return x.nothing
+
+    wrong.__module__ = f"{undercut.__name__}.made_up"
+    with pytest.raises(Exception, match="nothing"):
+        njit()(wrong)(1.0)
+    assert gc.isenabled()

@@ -6,10 +6,11 @@ The steps are those of ``solvers/newton/mehrotra.py``: predictor, corrector (Meh
 (Gondzio 1996), and damping where the smooth functions differ from their quadratic model.  A step of a small program
 takes some ten microseconds here, and a hundred times that from Python.
 
-q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex if ``entropy`` is positive, plus
-``strength/2 |w|_p^2`` if ``power``, the dual exponent of p, is positive.  That one is linearized by its dual, which has
+q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex unless ``entropy`` is None, plus
+``strength/2 |w|_p^2`` unless ``power``, the dual exponent of p, is None.  That one is linearized by its dual, which has
 continuous second derivatives: w is to be the gradient of q* at ``z = -A' g``, and ``E = (q*'')^-1`` there stands for
-q''.  E is ``diag(base) + tilt tilt'``.
+q''.  E is ``diag(base) + tilt tilt'``, and ``tilt`` is None for any other q.  Numba leaves out branches for what is
+None, so that a first fit without these two penalties does not compile them.
 
     X        (n, d); A has the rows of X, with a constant column if the intercept is free, then those of I and of -I
     left     (N,); kinks (4, K, N): places, caps, lengths of rounding, and shares in the gap
@@ -60,7 +61,7 @@ def follow(
     (n, d), size, shape = X.shape, left.size, kinks.shape[1:]
     scores, slopes, curved, residual, dx = np.empty(size), np.zeros(n), np.zeros(n), np.empty(x.size), np.empty(x.size)
     D, bend, pull, ds = np.empty(shape), np.empty(size), np.empty(size), np.empty(size)
-    base, stiff, tilt = np.empty(d), np.empty(d), np.zeros(d)
+    base, stiff, tilt = np.empty(d), np.empty(d), None if power is None else np.empty(d)
     inside, other, change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)
     forward(X, has_intercept, signs, x, scores)
     shares, scale = 0.0, TINY
@@ -112,8 +113,7 @@ def _direction(
     slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
 ):  # fmt: skip
     """(reach, damping): fill the direction; how far to go along it, and with how much damping that was found."""
-    (n, d), is_simplex = X.shape, entropy > 0.0
-    is_smooth = number != NO_LOSS or is_simplex
+    n, d = X.shape
     damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
     while True:
         barrier.predict(scores, kinks, inside, D, bend, pull)
@@ -125,15 +125,15 @@ def _direction(
                 stiff[j] += bend[n + k * d + j]
         dual = is_dual and (damping == 0.0 or d > MOST_EQUATIONS)
         L, is_rough = factor(assemble(X, has_intercept, bend, stiff, tilt, dual))
-        newton_move(X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds)
+        newton_move(X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds)
         full = 1.0
         if shares > 0.0:
             full = _corrected(
-                X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
-                scores, kinks, inside, D, total, shares, is_smooth, change,
+                X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds,
+                scores, kinks, inside, D, total, shares, number, change,
             )  # fmt: skip
         reach = full
-        if is_smooth:
+        if number != NO_LOSS or entropy is not None:
             forward(X, has_intercept, signs, dx, ds)  # not those of the equations: rounding may differ
             reach = _trusted(
                 penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
@@ -174,17 +174,17 @@ def _gradient(
     shift = 0.0
     for j in range(d):
         off, base[j] = x[j] - penalty[2, j], penalty[1, j]
-        if power == 0.0:
+        if power is None:
             residual[j] += penalty[1, j] * off
         whole += 0.5 * penalty[1, j] * off * off
-        if entropy > 0.0:
+        if entropy is not None:
             apart = math.log(x[j]) - penalty[4, j]
             base[j] = entropy / x[j]
             smooth += entropy * x[j] * apart
             residual[j] += entropy * (apart + 1.0)
             shift += x[j] * residual[j]
     whole += smooth
-    if power > 0.0:
+    if power is not None:
         value, missing = _by_dual(power, strength, x, residual, base, tilt)
         return smooth, whole + value, gap + missing
     gap += abs(residual[d]) * abs(whole) / max(rise, TINY) if has_intercept else 0.0
@@ -195,7 +195,7 @@ def _gradient(
             least = min(least, 0.5 * off * off / penalty[1, j])
         if penalty[0, j] > 0.0:
             least = min(least, off * abs(whole) / penalty[0, j])
-        if entropy > 0.0:
+        if entropy is not None:
             least = min(off * x[j], 0.5 * off * off * x[j] / entropy)
         gap += least
     return smooth, whole, gap
@@ -261,8 +261,8 @@ def _by_dual(power, strength, x, residual, base, tilt):
 
 @njit(**INLINED)
 def _corrected(
-    X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, dx, ds,
-    scores, kinks, inside, D, total, shares, is_smooth, change,
+    X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds,
+    scores, kinks, inside, D, total, shares, number, change,
 ):  # fmt: skip
     """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
     first, to_dx = ds.copy(), np.empty(dx.size)
@@ -270,7 +270,7 @@ def _corrected(
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
     kept = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
     mu = (kept / total) ** 3 * 0.5 * total / shares if total > 0.0 else 0.0
-    if is_smooth:  # no faster than smooth functions approach their optimum
+    if number != NO_LOSS or entropy is not None:  # no faster than smooth functions approach their optimum
         mu = max(mu, 0.5 * min(total, BEHIND * abs(_inner(residual, dx))) / shares)
     reach = 0.0
     for trial in range(2 + MAX_CORRECTIONS):
@@ -283,7 +283,7 @@ def _corrected(
             ahead = min(1.0, reach + FURTHER)
             barrier.recenter(scores, kinks, inside, D, aim, change, ahead, mu, BEYOND, to_aim, pull)
         newton_move(
-            X, has_intercept, signs, bend, stiff, tilt, dual, is_simplex, L, is_rough, residual, pull, to_dx, ds
+            X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, to_dx, ds
         )  # fmt: skip
         longest = barrier.solve(scores, kinks, inside, D, to_aim, ds, to_change)
         longer = min(1.0, SHORT_OF_BOUNDARY / max(longest, SHORT_OF_BOUNDARY))
@@ -313,22 +313,24 @@ def _inner(a, b):
 @njit(**INNER)
 def _trusted(penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, reach):
     """How far a step may go: no further than smooth functions agree with their model, up to a share of the gain."""
-    n, d = slopes.size, penalty.shape[1] if entropy > 0.0 else 0
+    n, d = slopes.size, penalty.shape[1]
     there, unused, more = np.empty(n), np.empty(n), np.empty(n)
     slope, square, expected = 0.0, 0.0, abs(_inner(residual, dx))
     for i in range(n):
         slope += slopes[i] * ds[i]
         square += curved[i] * ds[i] * ds[i]
-    for j in range(d):
-        slope += entropy * (math.log(x[j]) - penalty[4, j] + 1.0) * dx[j]
-        square += entropy * dx[j] * dx[j] / x[j]
+    if entropy is not None:
+        for j in range(d):
+            slope += entropy * (math.log(x[j]) - penalty[4, j] + 1.0) * dx[j]
+            square += entropy * dx[j] * dx[j] / x[j]
     while reach > LEAST:
         for i in range(n):
             there[i] = scores[i] + reach * ds[i]
         value = curve(number, targets, there, unused, more) if number != NO_LOSS else 0.0
-        for j in range(d):
-            to = x[j] + reach * dx[j]
-            value += entropy * to * (math.log(max(to, TINY)) - penalty[4, j])
+        if entropy is not None:
+            for j in range(d):
+                to = x[j] + reach * dx[j]
+                value += entropy * to * (math.log(max(to, TINY)) - penalty[4, j])
         error = abs(value - smooth - reach * slope - 0.5 * reach**2 * square)
         if error <= TRUST * (total + reach * expected) + NOISE * abs(smooth):
             break

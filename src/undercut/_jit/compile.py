@@ -6,11 +6,13 @@ another user and there is no home folder.  Such functions are then compiled anew
 The time of a first fit depends on the number of compiled functions more than on their length.  So a helper with one
 caller is inlined (``inline="always"``); integer constants are passed on as ``np.int64(0)``, because Numba compiles the
 called function once more for the literal 0; NumPy's sorts and arithmetic with whole arrays are avoided where loops do;
-and a function with many arrays that compiled code alone calls is ``INNER_ONLY``.
+and a function with many arrays that compiled code alone calls is ``INNER_ONLY``.  Python's garbage collector waits
+meanwhile: Numba makes millions of objects, nearly all of which live until it is done.
 """
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,6 +23,8 @@ import numba
 from numba.core import event
 
 INNER_ONLY = {"no_cpython_wrapper": True}  # cannot be called from Python; saves a sixth of the time of compilation
+
+PACKAGE = __name__.partition(".")[0]
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -54,6 +58,32 @@ def _warn_of_no_cache() -> None:
 def on_compile(tell: Callable[[], object]) -> AbstractContextManager[object]:
     """Within it, call ``tell`` when a function is about to be compiled; not for one that is loaded from the cache."""
     return event.install_listener("numba:compile", _Teller(tell))
+
+
+class _Uncollected(event.Listener):
+    """Without garbage collection while functions of this package are compiled; calls of one another are nested."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # Numba compiles one function at a time, whatever the thread
+        self._was_enabled = False
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            if not event.data["dispatcher"].py_func.__module__.startswith(PACKAGE):
+                return
+            self._was_enabled = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        if self._depth == 0:
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._was_enabled:
+            gc.enable()
+
+
+event.register("numba:compile", _Uncollected())
 
 
 class _Teller(event.Listener):

@@ -4,7 +4,7 @@
 
 A has the rows of X, with a constant column if the intercept is free, then those of I and of -I (``signs`` of them).
 The equations are solved in this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says
-which.  The parameters may have to keep their sum (``is_simplex``).
+which.  ``tilt`` may be None, and the parameters have to keep their sum unless ``entropy`` is None.
 """
 
 from __future__ import annotations
@@ -57,12 +57,15 @@ def backward(X, has_intercept, signs, g, x):
 @njit(**OPTIONS)
 def _unbent(stiff, tilt, v):
     """Overwrite v with ``(diag(stiff) + tilt tilt')^-1 v``."""
-    along, across = 0.0, 1.0
+    if tilt is not None:
+        along, across = 0.0, 1.0
+        for j in range(stiff.size):
+            along += tilt[j] * v[j] / stiff[j]
+            across += tilt[j] * tilt[j] / stiff[j]
+        for j in range(stiff.size):
+            v[j] -= tilt[j] * along / across
     for j in range(stiff.size):
-        along += tilt[j] * v[j] / stiff[j]
-        across += tilt[j] * tilt[j] / stiff[j]
-    for j in range(stiff.size):
-        v[j] = (v[j] - tilt[j] * along / across) / stiff[j]
+        v[j] /= stiff[j]
 
 
 @njit(**OPTIONS)
@@ -74,15 +77,20 @@ def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
     n, d = X.shape
     size, length = (n, d) if is_dual else (d + 1 if has_intercept else d, n)
     R = np.empty((size, length))
-    for i in range(n):
-        root = math.sqrt(bend[i])
+    if is_dual:
+        roots = np.empty(d)
         for j in range(d):
-            if is_dual:
-                R[i, j] = X[i, j] / math.sqrt(stiff[j])
-            else:
+            roots[j] = math.sqrt(stiff[j])
+        for i in range(n):
+            for j in range(d):
+                R[i, j] = X[i, j] / roots[j]
+    else:
+        for i in range(n):
+            root = math.sqrt(bend[i])
+            for j in range(d):
                 R[j, i] = X[i, j] * root
-        if has_intercept and not is_dual:
-            R[d, i] = root
+            if has_intercept:
+                R[d, i] = root
     M = np.empty((size, size))
     for i in range(0, size, 2):  # four products at a time: a number that is read serves twice
         last = min(i + 1, size - 1)
@@ -95,13 +103,16 @@ def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
                 three += R[last, k] * R[j, k]
                 four += R[last, k] * R[right, k]
             M[i, j], M[i, right], M[last, j], M[last, right] = one, two, three, four
-    _add_rest(X, bend, stiff, tilt, is_dual, M)
+    for i in range(n if is_dual else d):
+        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
+    if tilt is not None:
+        _add_tilt(X, stiff, tilt, is_dual, M)
     return M
 
 
-@njit(**INLINED)
-def _add_rest(X, bend, stiff, tilt, is_dual, M):
-    """Add the diagonal, and what ``tilt tilt'`` adds to the matrix."""
+@njit(**OPTIONS)
+def _add_tilt(X, stiff, tilt, is_dual, M):
+    """Add what ``tilt tilt'`` adds to the matrix."""
     n, d = X.shape
     size, sign, turned = n if is_dual else d, 1.0, tilt
     if is_dual:
@@ -112,7 +123,6 @@ def _add_rest(X, bend, stiff, tilt, is_dual, M):
         forward(X, size < n, np.int64(0), inner, turned)
         sign = -1.0 / across
     for i in range(size):
-        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
         for j in range(i + 1):
             M[i, j] += sign * turned[i] * turned[j]
 
@@ -183,11 +193,14 @@ def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
         for i in range(n):
             inner[i] *= bend[i]
         backward(X, is_free, np.int64(0), inner, out)
-        along = 0.0
         for j in range(d):
-            along += tilt[j] * v[j]
-        for j in range(d):
-            out[j] += stiff[j] * v[j] + tilt[j] * along
+            out[j] += stiff[j] * v[j]
+        if tilt is not None:
+            along = 0.0
+            for j in range(d):
+                along += tilt[j] * v[j]
+            for j in range(d):
+                out[j] += tilt[j] * along
 
 
 @njit(**INLINED)
@@ -230,13 +243,11 @@ def _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x):
 
 
 @njit(**OPTIONS)
-def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex, L, is_rough, residual, pull, dx, ds):
+def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, entropy, L, is_rough, residual, pull, dx, ds):
     """Fill dx and ds."""
     n, d = X.shape
     size, is_free = L.shape[1], has_intercept and not is_dual
-    sides, found = np.ones((2, size)), np.zeros((2, size))
-    b, x, ones, column = sides[0], found[0], sides[1], found[1]
-    rest = np.empty(d + 1 if has_intercept else d)
+    b, x, ones, column, rest = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(dx.size)
     if is_dual:
         for j in range(d):
             rest[j] = residual[j]
@@ -253,11 +264,15 @@ def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, is_simplex,
             b[j] = -rest[j] - residual[j]
 
     # The column of a free intercept between samples, or of the sum of the parameters, which stays as it is.
-    is_bordered = is_simplex or (is_dual and has_intercept)
-    if not is_dual and has_intercept:
-        ones[d] = 0.0
+    is_bordered = entropy is not None or (is_dual and has_intercept)
+    for i in range(size):
+        ones[i] = 0.0 if i == d and not is_dual else 1.0
+        column[i] = 0.0
     for side in range(2 if is_bordered else 1):
-        _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, sides[side], found[side])
+        _solved(
+            X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b if side == 0 else ones,
+            x if side == 0 else column,
+        )  # fmt: skip
     shift = 0.0
     if is_bordered:
         total, across = residual[d] if is_dual else 0.0, 0.0

@@ -66,8 +66,8 @@ class _Arrays(NamedTuple):
     left: FloatArray
     kinks: FloatArray
     penalty: FloatArray
-    entropy: float
-    power: float
+    entropy: float | None
+    power: float | None
     strength: float
     number: int
     targets: FloatArray
@@ -180,7 +180,7 @@ def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: fl
     own = no_kinks(risk.n_samples) if number != NO_LOSS else loss_kinks(risk, objective)
     signs, left, kinks = with_penalty(own.left, np.array(own[1:]), terms, float(risk.weight.max()))
     entropy, log_prior = _entropy(reg, risk.n_params)
-    power, strength = (reg.q, reg.lam) if isinstance(reg, SquaredLp) else (0.0, 0.0)
+    power, strength = (reg.q, reg.lam) if isinstance(reg, SquaredLp) else (None, 0.0)
     penalty = np.array([*terms[:3], terms[4] - terms[3], log_prior])
     X, targets = _plain(as_array(risk.design)), np.array([risk.y, risk.weight])
     return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets)
@@ -196,7 +196,7 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
     if not np.isfinite(x).all():
         return _Found(end, points[:0], -np.inf, 0.0)
     at_kinks(risk.n_samples, arrays.signs, arrays.kinks, terms, SPARSER, x, inside, points)
-    if arrays.entropy > 0.0:
+    if arrays.entropy is not None:
         points /= points.sum(axis=1)[:, None]
     if isinstance(risk.phi, FreeSmooth):
         risk.phi.search_from(x[-1])
@@ -211,12 +211,12 @@ def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: boo
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
     X, free, signs, *_ = arrays
     x = np.append(state.start, state.intercept) if free else state.start.copy()
-    if arrays.entropy > 0.0:
+    if arrays.entropy is not None:
         x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
     elif signs == 2:
         move_inside(X, terms, x)
     gap = state.objective - state.progress.lower_bound
-    is_dual = is_dual and arrays.entropy == 0.0 and (signs == 2 or arrays.power > 0.0 or _is_stiff(terms))
+    is_dual = is_dual and arrays.entropy is None and (signs == 2 or arrays.power is not None or _is_stiff(terms))
     found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual, ACCURACY, MAX_STEPS)
     return found
 
@@ -244,10 +244,10 @@ def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     return filled_terms(reg, n_params)
 
 
-def _entropy(reg: Regularizer, n_params: int) -> tuple[float, FloatArray]:
-    """The factor of an entropy, zero if there is none, and its log prior."""
+def _entropy(reg: Regularizer, n_params: int) -> tuple[float | None, FloatArray]:
+    """The factor of an entropy, None if there is none, and its log prior."""
     if not isinstance(reg, Entropy):
-        return 0.0, np.zeros(n_params)
+        return None, np.zeros(n_params)
     return reg.lam, np.full(n_params, -np.log(n_params)) if reg.prior is None else np.log(reg.prior)
 
 
