@@ -518,14 +518,13 @@ def test_given_all_scores_just_those_come_back_that_a_sweep_would_not_leave_out(
     risk = problem.risk()
     descent = pointwise_descent(risk, problem.reg, risk.phi.evaluate(np.zeros(risk.n_samples)).slopes)
     descent.run(3 * descent.dual.pass_work)
-    descent.active = 0
     kept = []
     for i in range(risk.n_samples):
         alone = descent.copy()
         alone.order, alone.active, alone.position = np.array([i]), 1, 0
         alone._sweep(10**9)
         kept += [i] * alone.active
-    total = descent.look_around(descent.dual.scores(descent.v))
+    total = descent.look_around(descent.dual.scores(descent.v), 0.0)
     assert sorted(descent.order[: descent.active]) == kept
     assert sorted(descent.order) == list(range(risk.n_samples))
     w = descent.dual.primal(descent.v)

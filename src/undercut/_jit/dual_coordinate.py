@@ -76,22 +76,24 @@ def sweep(
 
 
 @njit(cache=True, nogil=True)
-def rejoin(scores, terms, zone, order, active, at_zero, at_end, a):
-    """Those of ``order[active:]`` that ``sweep`` would not leave out, given all scores, become active.
+def select(scores, b, terms, zone, at_zero, at_end, a, order):
+    """Sort the samples into those that ``sweep`` would visit, given all scores, which come first in ``order``, and others.
 
-    Returns (how many are active, the sum of what all samples could gain).
+    Returns (how many come first, the sum of what all samples could gain).
     """
-    gain, inside = 0.0, active
-    for at in range(order.size):
-        i = order[at]
-        old, low, high = a[i], terms[i, LOW], terms[i, HIGH]
-        slope = scores[i] - terms[i, TARGET] + terms[i, RIDGE] * old
-        _, possible, stuck = _move(slope, old, low, high, zone, terms[i, RIDGE])
+    gain, count, rest = 0.0, 0, order.size
+    for i in range(order.size):
+        old, ridge = a[i], terms[i, RIDGE]
+        slope = scores[i] + b - terms[i, TARGET] + ridge * old
+        _, possible, stuck = _move(slope, old, terms[i, LOW], terms[i, HIGH], zone, ridge)
         gain += possible
-        if at >= active and not stuck > (at_zero if old == 0.0 else at_end):
-            order[at], order[inside] = order[inside], order[at]
-            inside += 1
-    return inside, gain
+        if stuck > (at_zero if old == 0.0 else at_end):
+            rest -= 1
+            order[rest] = i
+        else:
+            order[count] = i
+            count += 1
+    return count, gain
 
 
 @njit(cache=True, nogil=True)

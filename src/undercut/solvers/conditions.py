@@ -258,8 +258,7 @@ def has_several_features(risk: Risk) -> bool:
 
 def dual_condition(X: Matrix, reg: Regularizer) -> float:
     """Mean squared length of a row over (samples times lambda): how far dual variables depend on each other."""
-    values, n = X.rows().values, X.shape[0]
-    return float(np.vdot(values, values)) / max(reg.strong_convexity * n**2, 1e-300)
+    return _mean_square(X) / max(reg.strong_convexity * X.shape[0], 1e-300)
 
 
 def is_strong(risk: Risk, reg: Regularizer) -> bool:
@@ -352,7 +351,8 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
 
 def _mean_square(X: Matrix) -> float:
     """The mean squared length of a row."""
-    return float(X.squared_rmatvec(np.ones(X.shape[0])).sum()) / X.shape[0]
+    values = X.rows().values
+    return float(np.vdot(values, values)) / X.shape[0]
 
 
 def is_wide(risk: Risk) -> bool:

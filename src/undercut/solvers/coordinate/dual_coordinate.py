@@ -45,7 +45,7 @@ FAR = 0.03  # share of the objective: a larger gap is far from any tolerance
 DRIFT = 1e-3  # share of the gap that the sweeps' rounding may cost a bound
 RAY_ACCURACY = 1e-6  # share of the decrease that may be left: at w itself J may be far above its minimum
 FARTHEST = 10.0  # steps on a line, relative to its length: the difference of two scores is rounded
-MAX_IDLE = 20  # certificates without any change before rounding is to blame
+MAX_IDLE, IDLE_PASSES = 20, 80  # certificates and passes without any change before rounding is to blame
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class DualCoordinateState:
     t: float
     solution: FloatArray
     certified: int  # work at the last certificate
-    idle: int  # certificates since the bracket has changed
+    idle: int  # certificates since the bracket has changed ...
+    changed: int  # ... and the work until then
     progress: Progress
     before: End | None = None  # of the run with another lambda that was carried on
 
@@ -83,7 +84,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         line = ScoreLine(risk, scores, np.zeros_like(scores))
         progress = Progress(0, objective, least(risk, reg), n_evaluations=1)
         descent.aim(wanted_gap(progress) / objective if objective > 0.0 else 0.0)
-        return DualCoordinateState(descent, line, 0.0, w0, 0, 0, progress)
+        return DualCoordinateState(descent, line, 0.0, w0, 0, 0, 0, progress)
 
     @override
     def carry(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -93,7 +94,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         objective = reg.value(state.solution) + state.line.value(state.t)
         progress = Progress(0, objective, least(risk, reg))
         before = state.before if end.strength == descent.dual.strength else end
-        return replace(state, descent=descent, certified=0, idle=0, progress=progress, before=before)
+        return replace(state, descent=descent, certified=0, idle=0, changed=0, progress=progress, before=before)
 
     @override
     def step(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -124,13 +125,13 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
             found = min(found, other, key=lambda one: one[3])
         line, t, solution, objective = found
         lower_bound = tighter(last.lower_bound, bound, objective)
-        changed = objective < last.objective or lower_bound > last.lower_bound
+        is_closer = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
-        idle = 0 if changed else state.idle + 1
+        idle, changed = (0, descent.work) if is_closer else (state.idle + 1, state.changed)
         if point is descent:
             m = descent.dual.strength
             descent.seen(scores, progress.gap / m, wanted_gap(progress) / m)
-        return DualCoordinateState(descent, line, t, solution, descent.work, idle, progress, state.before)
+        return DualCoordinateState(descent, line, t, solution, descent.work, idle, changed, progress, state.before)
 
     @override
     def finish(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
@@ -144,7 +145,8 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
     @override
     def ended(self, state: DualCoordinateState) -> Status | None:
-        return Status.STALLED if state.idle >= MAX_IDLE else None
+        passes = (state.descent.work - state.changed) / state.descent.dual.pass_work
+        return Status.STALLED if state.idle >= MAX_IDLE and passes >= IDLE_PASSES else None
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:

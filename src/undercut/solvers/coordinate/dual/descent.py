@@ -163,11 +163,15 @@ class Descent(ABC, Generic[D]):
         """Visit active samples from ``position`` on; the work done."""
 
     def _end_sweep(self) -> None:
-        if self.sweeps == 0:
+        if self.tolerance == math.inf:
             self.tolerance = FIRST_TOLERANCE * (self.most - self.least)
         if self.most - self.least <= self.tolerance:
             self.tolerance *= LOWER
             self._restart()
+        self.begin_sweep()
+
+    def begin_sweep(self) -> None:
+        """The next samples are the first of another sweep."""
         self.sweeps += 1
         self.position, self.most, self.least = 0, 0.0, 0.0
 

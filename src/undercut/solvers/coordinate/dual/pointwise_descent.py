@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.dual_coordinate import RIDGE, TARGET, rejoin, sweep
+from undercut._jit.dual_coordinate import RIDGE, TARGET, select, sweep
 from undercut._jit.dual_face import add_rows, face_residual, face_steps, lift
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk
@@ -20,6 +20,7 @@ from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
 RELEASES = 1  # in one attempt
+CONSTRAINED = 0.3  # share of the gap: where samples could gain less, the multiplier moves
 LIFTS = 3  # sweeps that lift scores to their margins
 UNLIFTED = 15  # passes before the first of them: easy problems are solved by then
 SMOOTH_SURPLUS = 30.0  # ``SURPLUS`` of smooth losses
@@ -220,12 +221,21 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
             self._move_multiplier(float(self.a.sum()))
 
     @override
-    def look_around(self, scores: FloatArray) -> float:
-        dual = self.dual
-        if dual.logistic:  # no sample is ever left out
-            return super().look_around(scores)
+    def look_around(self, scores: FloatArray, gap: float) -> float:
+        if self.dual.logistic:
+            return super().look_around(scores, gap)
+        gain = self._selected(scores)
+        if self.rho > 0.0 and gain < CONSTRAINED * gap:  # the rest of the gap is that of the constraint
+            self._move_multiplier(float(self.a.sum()))
+        return gain
+
+    def _selected(self, scores: FloatArray) -> float:
+        """What all samples could gain; those that are not stuck come back."""
         limits = self.at_zero, self.at_end
-        self.active, gain = rejoin(scores + self.b, dual.terms, dual.zone, self.order, self.active, *limits, self.a)
+        self.active, gain = select(scores, self.b, self.dual.terms, self.dual.zone, *limits, self.a, self.order)
+        if self.position > 0:
+            self.begin_sweep()
+            self.gain = 0.0
         return float(gain)
 
     def _move_multiplier(self, excess: float) -> None:

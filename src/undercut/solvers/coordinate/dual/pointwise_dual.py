@@ -218,12 +218,11 @@ def _reach(risk: LinearRisk, reg: L2 | ElasticNet) -> float:
 
 def _terms(conjugate: Conjugate, cap: FloatArray, squares: FloatArray) -> FloatArray:
     """The rows of ``PointwiseDual.terms``; a sample without weight, or too long to be squared, stays at zero."""
-    terms = np.zeros((cap.size, N_TERMS))
-    used = (cap > 0.0) & np.isfinite(squares)
+    terms, used = np.zeros((cap.size, N_TERMS)), (cap > 0.0) & np.isfinite(squares)
     terms[:, TARGET] = conjugate.target
-    terms[used, LOW] = cap[used] * conjugate.low[used]
-    terms[used, HIGH] = cap[used] * conjugate.high[used]
-    terms[used, RIDGE] = conjugate.ridge / cap[used]
+    np.multiply(cap, conjugate.low, out=terms[:, LOW], where=used)
+    np.multiply(cap, conjugate.high, out=terms[:, HIGH], where=used)
+    np.divide(conjugate.ridge, cap, out=terms[:, RIDGE], where=used)
     terms[:, CURVATURE] = np.where(used, np.maximum(squares + terms[:, RIDGE], SMALLEST), 1.0)
     return terms
 
