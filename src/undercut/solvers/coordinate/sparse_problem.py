@@ -44,7 +44,6 @@ EXACT = 1e-9  # relative error of a model that is put down to rounding
 EXACT = 1e-9  # relative error that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
-ENTRIES = 2  # of a Gram matrix per entry of a sparse working set: up to here it has one
 
 
 class Effort(NamedTuple):
@@ -310,9 +309,9 @@ class PointwiseProblem(SparseProblem):
         """Near the optimum, the slopes at the end of the last model prove more than those at the point.
 
         They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
-        the model, and are scaled by ``error / l1``.
+        the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
         """
-        predicted = None if last is None else self._predicted(*last, point.slopes)
+        predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
         if predicted is None:
             return super().best_bound(point, last, alive, objective)
         return self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
@@ -398,7 +397,7 @@ def columns_of(design: Design, ids: Array) -> Columns:
     """Copy some columns of a design."""
     if isinstance(design, SparseDesign):
         some = some_columns(design, ids)
-        return SparseColumns(some, ids) if ids.size**2 > ENTRIES * some.X.nnz else CompactColumns(some, ids)
+        return SparseColumns(some, ids) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
