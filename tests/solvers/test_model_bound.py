@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from undercut import L1, L2, ElasticNet, LinearRisk, Poisson, Stop, minimize
+from undercut import L1, L2, ElasticNet, LinearRisk, Logistic, Poisson, Squared, Stop, minimize
 from undercut.losses import Softmax
 from undercut.risks import MulticlassRisk
 from undercut.solvers import LineSearchBundle, Newton, WorkingSet
 from undercut.solvers.bounds import cut_bound
+from undercut.solvers.coordinate.sparse_problem import Effort, PointwiseProblem
 from undercut.solvers.newton.line_step import descend
 from undercut.solvers.newton.model_bound import model_bound
 
@@ -100,6 +101,45 @@ def test_bounds_of_working_sets_bracket_the_optimum_at_every_step(reg, fit_inter
     bounds = []
     minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-9), callbacks=[lambda at: bounds.append(at.lower_bound)])
     assert max(bounds) <= best.objective * (1.0 + 1e-12)
+
+
+def logistic(n=400, d=12, **settings):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
+    y = np.where(X @ rng.standard_normal(d) + rng.logistic(size=n) > 0.5, 1.0, -1.0)
+    return LinearRisk(X, y, Logistic(), **settings)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_slopes_of_the_model_of_a_working_set_prove_more_than_those_at_its_end(fit_intercept, monkeypatch):
+    risk, reg = logistic(fit_intercept=fit_intercept), L1(1e-3)
+    exact = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-10))
+    run = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-6))
+    monkeypatch.setattr(PointwiseProblem, "_predicted", lambda *_: None)
+    plain = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-6))
+    assert run.trace[-1].step < plain.trace[-1].step
+    assert all(at.lower_bound <= exact.objective for at in run.trace)
+
+
+def test_a_sample_without_weight_does_not_change_the_bounds_of_a_working_set():
+    whole, reg, stop = logistic(), L1(1e-3), Stop(gap_rel=1e-9)
+    X = np.concatenate([whole.design.X, 1e9 * np.ones((1, whole.n_params))])
+    more = LinearRisk(X, np.append(whole.y, 1.0), Logistic(), np.append(np.ones(whole.n_samples), 0.0))
+    bounds = [[at.lower_bound for at in minimize(risk, reg, WorkingSet(), stop=stop).trace] for risk in (whole, more)]
+    np.testing.assert_allclose(*bounds, rtol=1e-9)
+
+
+def test_the_model_of_the_squared_loss_predicts_nothing_new():
+    rng = np.random.default_rng(0)
+    risk, reg = LinearRisk(rng.standard_normal((50, 5)), rng.standard_normal(50), Squared()), L1(0.01)
+    solver = WorkingSet()
+    state = solver.init(risk, reg, np.zeros(5))
+    problem = PointwiseProblem(risk, reg, state.norms)
+    columns = problem.columns(np.arange(5))
+    start = problem.iterate(state.w, state.point, 0.0)
+    end = problem.descend(columns, start, state.point.gradient, 1e-9, Effort(1, 10))
+    assert end.last is not None
+    assert problem._predicted(*end.last, end.slopes) is None
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -359,6 +359,49 @@ def test_a_whole_newton_step_evaluates_the_loss_once(monkeypatch):
     assert len(calls) == 1
 
 
+def many_samples(n=20_000, d=10, rate=0.5, *, fit_intercept=False):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, d))
+    scores = 2.0 * X[:, 0] - X[:, 1] + rng.logistic(size=n)
+    y = np.where(scores > np.quantile(scores, 1.0 - rate), 1.0, -1.0)
+    return LinearRisk(X, y, Logistic(), fit_intercept=fit_intercept)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_many_samples_begin_near_the_solution_for_some_of_them(fit_intercept):
+    risk, reg = many_samples(fit_intercept=fit_intercept), L1(1e-3)
+    best = minimize(risk, reg, WorkingSet(), stop=EXACT)
+    start = WorkingSet().init(risk, reg, np.zeros(risk.n_params))
+    at_zero = risk.value(np.zeros(risk.n_params))
+    assert start.progress.objective - best.objective < 0.05 * (at_zero - best.objective)
+    assert start.progress.lower_bound <= best.objective
+
+
+@pytest.mark.parametrize(
+    ("risk", "share"),
+    [
+        (many_samples(n=900), 0.01),
+        (many_samples(), 0.5),
+        (
+            many_samples(rate=0.002, fit_intercept=True),
+            1e-3,
+        ),
+    ],
+    ids=["few samples", "large lambda", "few positives"],
+)
+def test_where_some_samples_say_little_the_start_is_zero(risk, share):
+    lam = share * float(np.abs(risk.cut_at_zero.a).max())
+    assert not WorkingSet().init(risk, L1(lam), np.zeros(risk.n_params)).w.any()
+
+
+def test_the_plane_at_zero_is_kept():
+    risk = many_samples(n=100)
+    plain = risk.cut(np.zeros(risk.n_params))
+    np.testing.assert_allclose(risk.cut_at_zero.a, plain.a)
+    assert risk.cut_at_zero is risk.cut_at_zero
+    assert risk.cut_at_zero.value == plain.value
+
+
 def test_a_warm_start_at_the_solution_needs_no_step():
     X, y = problem_of("squared", 60, 100, seed=4)
     risk = LinearRisk(X, y, Squared())

@@ -143,7 +143,8 @@ def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
 
 def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:
     """The strength of L1, relative to the smallest one with which w = 0 is optimal."""
-    steepest = float(np.abs(risk.cut(np.zeros(risk.n_params)).a).max(initial=0.0))
+    cut = risk.cut_at_zero if isinstance(risk, ScoreRisk) else risk.cut(np.zeros(risk.n_params))
+    steepest = float(np.abs(cut.a).max(initial=0.0))
     return float(reg.terms.l1) / steepest if steepest > 0.0 else math.inf
 
 

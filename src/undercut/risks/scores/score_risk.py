@@ -7,6 +7,7 @@ with X.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
@@ -31,6 +32,12 @@ class ScoreRisk(LineRisk):
     @override
     def cut(self, w: FloatArray) -> Cut:
         scores = self.design.matvec(w)
+        return self.plane(scores, self.phi.evaluate(scores))
+
+    @cached_property
+    def cut_at_zero(self) -> Cut:
+        """The plane at w = 0, which tells whether zero is optimal under L1; kept."""
+        scores = np.zeros(self.design.shape[0])
         return self.plane(scores, self.phi.evaluate(scores))
 
     @override

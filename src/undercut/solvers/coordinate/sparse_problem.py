@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import norm
 from typing_extensions import override
 
 from undercut.contracts import Design, Regularizer, SmoothLoss
@@ -37,6 +38,10 @@ FIRST_DAMPING = 1.0  # after a step that failed: an upper model
 CLOSE = 0.01  # relative gap from which on slopes are not shortened where squares let them exceed l1
 BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
+ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
+MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
+EXACT = 1e-9  # relative error of a model that is put down to rounding
+EXACT = 1e-9  # relative error that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
 
@@ -300,6 +305,35 @@ class PointwiseProblem(SparseProblem):
         return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
 
     @override
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """Near the optimum, the slopes at the end of the last model prove more than those at the point.
+
+        They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
+        the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
+        """
+        predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
+        if predicted is None:
+            return super().best_bound(point, last, alive, objective)
+        return self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
+
+    def _predicted(self, model: Model, move: Move, slopes: FloatArray) -> FloatArray | None:
+        """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
+
+        Some are no slopes of the loss at any score: those at the point take their place.
+        """
+        change = model.through(move.scores)
+        ahead = model.slopes + change
+        error, size = norm(ahead - slopes), norm(change)
+        if not EXACT * size < error < ROUGH * size:
+            return None
+        known = np.isfinite(self.conjugate(ahead, 1.0))
+        inside = slopes.copy()
+        inside[self.weight > 0.0] = np.where(known, self.used(ahead), self.used(slopes))
+        if self.risk.fit_intercept:
+            inside = balanced(inside)
+        return inside if norm(inside - ahead) <= MISSED * error else None
+
+    @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
         weight = self.used(self.weight)
         return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
@@ -321,6 +355,17 @@ class PointwiseProblem(SparseProblem):
         assert isinstance(loss, SmoothLoss)
         curvature = loss.curvature(self.risk.y, scores)
         return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
+
+    def excess(self, w: FloatArray, point: Point) -> float:
+        """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
+
+        ``used / n mean(slope^2) / mean(second derivative)``: the number of parameters over that of samples where the
+        loss is a likelihood.
+        """
+        squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
+        bend = float(self._bends(point.scores + point.intercept).sum())
+        used = int(np.count_nonzero(w))
+        return used * squares / (self.weight.size * bend) if bend > 0.0 else math.inf
 
     def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
         """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""

@@ -10,20 +10,22 @@ of every u that sums to zero where the intercept is free:
     - sum_i weight_i l_i*(u_i / weight_i) - sum_j max(0, |<x_j, u>| - l1)^2 / (2 l2)     (l2 = 0: u scaled into the box)
 
 and the gap says which parameters are zero at every solution (Ndiaye et al. 2017): these are not looked at again.
+Where the loss is logistic and samples are many, the first point is about the solution for an eighth of them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeAlias, final
+from typing import TypeAlias, TypeGuard, final
 
 import numpy as np
 from typing_extensions import override
 
 from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
+from undercut.deadline import expired
 from undercut.errors import CapabilityError, require
-from undercut.losses import Softmax
+from undercut.losses import Logistic, Softmax
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
@@ -47,6 +49,13 @@ FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
+MANY_SAMPLES = 100  # per parameter: from here on ...
+SOME = 0.125  # ... this share of them is minimized over first, ...
+ROUGH = 0.1  # ... to this relative gap, ...
+FEW_STEPS = 5  # ... in at most so many steps, ...
+STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
+EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
+FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
 ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
@@ -105,11 +114,26 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def init(self, risk: SparseRisk, reg: Regularizer, w0: FloatArray) -> WorkingSetState:
         norms = column_norms(_features(risk), risk.weight)
         problem = _problem(risk, reg, norms)
-        w = problem.by_feature(w0).copy()
+        w = problem.by_feature(w0 if w0.any() else self._first(risk, reg, w0)).copy()
         w[norms == 0.0] = 0.0
         w = problem.flat(w)
         start = WorkingSetState(w, w, problem.point(problem.scores(w)), norms > 0.0, norms, Progress(-1))
         return _proved(risk, reg, problem, start)
+
+    def _first(self, risk: SparseRisk, reg: Regularizer, zero: FloatArray) -> FloatArray:
+        """The solution for some of the samples, roughly; zero where these say little about the others."""
+        if not _is_worth_a_sample(risk, reg):
+            return zero
+        part = risk.part(np.flatnonzero(np.random.default_rng(0).random(risk.n_samples) < SOME))
+        state = self.init(part, reg, zero)
+        problem = PointwiseProblem(part, reg, state.norms)
+        for _ in range(FEW_STEPS):
+            if state.progress.gap <= ROUGH * abs(state.progress.objective) or expired():
+                break
+            state = self.step(part, reg, state)
+            if problem.excess(state.w, state.point) > EXCESS * state.progress.objective:
+                return zero
+        return state.solution
 
     @override
     def carry(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -168,6 +192,17 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         if candidates.size > MANY * size:
             candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
         return np.sort(candidates)
+
+
+def _is_worth_a_sample(risk: SparseRisk, reg: Regularizer) -> TypeGuard[LinearRisk]:
+    """Whether a share of the samples tells most about a solution that is many steps away from zero."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.loss, Logistic):  # other losses need fewer steps
+        return False
+    assert isinstance(reg, L1 | ElasticNet)
+    times = FREE if risk.fit_intercept else 1.0
+    if risk.n_samples < times * MANY_SAMPLES * risk.n_params:
+        return False
+    return float(np.abs(risk.cut_at_zero.a).max(initial=0.0)) > times * STEEP * float(reg.terms.l1)
 
 
 def _outside(violation: FloatArray, ids: Array) -> float:
