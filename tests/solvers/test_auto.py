@@ -193,6 +193,8 @@ CASES = [
     (sparse(200, 1500, Logistic(), fit_intercept=True), L2(1e-5), TruncatedNewton()),
     (sparse(403, 201, Logistic()), L2(0.1), Newton()),
     (sparse(200, 1500, Logistic()), L2(1e-4), DUAL_THEN_NEWTON),
+    (sparse(400, 1500, Logistic()), L2(1e-5), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
+    (sparse(400, 1500, Logistic()), L2(1e-4), DUAL_THEN_NEWTON),
     (sparse(2000, 1500, Logistic()), L2(1e-6), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), NEWTON_OR_PLANES),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),

@@ -77,7 +77,7 @@ def sweep(
 
 @njit(cache=True, nogil=True)
 def select(scores, b, terms, zone, at_zero, at_end, a, order):
-    """Sort the samples into those that ``sweep`` would visit, given all scores, which come first in ``order``, and others.
+    """Put the samples that ``sweep`` would visit, given all scores, first into ``order``, and the others behind them.
 
     Returns (how many come first, the sum of what all samples could gain).
     """

@@ -75,6 +75,7 @@ from undercut.solvers.conditions import (
     is_weak,
     is_weak_for_rows,
     is_wide,
+    may_have_slow_sweeps,
     needs_planes,
     sorts,
 )
@@ -295,6 +296,12 @@ TABLE = (
         ),
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
+    ),
+    Row(
+        "logistic loss, sparse X with at most four times as many features as samples, no intercept, small lambda",
+        lambda risk, reg: has_short_dual(risk, reg) and may_have_slow_sweeps(risk, reg),
+        lambda risk: Race(candidates=(DualCoordinate(), TruncatedNewton())),
+        "sweeps take a third or three times the time of Newton steps, and it cannot be told beforehand which",
     ),
     Row(
         "smooth loss, sparse X with more features than samples, no intercept; squared hinge, few samples, small lambda",

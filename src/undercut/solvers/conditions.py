@@ -48,6 +48,7 @@ SWEPT, SWEPT_FINE = 25.0, 3.0  # condition of the dual up to which sweeps for ki
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
+SLOW_SWEEPS, SLOW_SAMPLES = 100.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
@@ -340,6 +341,14 @@ def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
     if is_smooth_with_intercept(risk):
         return has_quadratic_dual(risk, reg) and dual_condition(X, reg) >= WEAK_BALANCED
     return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_SOFTMAX
+
+
+def may_have_slow_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps for a smooth loss without kinks in its slope may be slow: many samples and a small lambda."""
+    X = features(risk)
+    if not (isinstance(X, Matrix) and isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic)):
+        return False
+    return samples_per_feature(risk) > SLOW_SAMPLES and dual_condition(X, reg) > SLOW_SWEEPS
 
 
 def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
