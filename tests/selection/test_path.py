@@ -20,6 +20,7 @@ from undercut import (
     Quantile,
     Ramp,
     Squared,
+    SquaredHinge,
     Stop,
     StructuredRisk,
     minimize,
@@ -328,3 +329,12 @@ def test_a_solver_of_a_moderate_lambda_stays_for_the_whole_path():
     runs, first = WarmRuns(risk), resolve("auto", risk, L2(1e-2))
     assert runs(L2(1e-2), STOP).trace[-1].solver == "LineSearchBundle"
     assert runs._chosen(L2(1e-7), 1e-3).solver == first != resolve("auto", risk, L2(1e-7))
+
+
+def test_a_path_of_a_smooth_loss_follows_the_choice_for_each_lambda():
+    rng = np.random.default_rng(0)
+    X = sp.random(4000, 1500, density=0.02, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(4000) < 0.5, 1.0, -1.0), SquaredHinge())
+    runs = WarmRuns(risk)
+    solvers = [runs(L2(lam), STOP).trace[-1].solver for lam in (0.1, 1e-5)]
+    assert solvers == ["DualCoordinate", "TruncatedNewton"]

@@ -240,6 +240,14 @@ def test_runs_to_a_fine_gap_have_rows_of_their_own(risk, reg, expected):
     assert result.trace[-1].solver in [one.name for one in getattr(expected, "candidates", (expected,))]
 
 
+def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_neither_large_nor_small():
+    X = sp.csr_array(np.ones((2000, 501)))
+    y = np.where(np.arange(2000) % 2, 1.0, -1.0)
+    taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.1)]
+    assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
+    assert resolve("auto", LinearRisk(X, y, Logistic(), fit_intercept=True), L2(1.0)) == NEWTON_OR_PLANES
+
+
 def test_a_sparse_matrix_has_few_parameters_for_its_entries():
     assert resolve("auto", sparse(20000, 900, Absolute()), L2(1e-5)) == POINTS_FIRST
     assert resolve("auto", sparse(20000, 900, Hinge()), L2(1e-8)) == POINTS_FIRST

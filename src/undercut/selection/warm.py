@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 from typing_extensions import override
 
-from undercut.contracts import Regularizer, Risk, Solver, State
+from undercut.contracts import QuadraticRegularizer, Regularizer, Risk, SmoothRisk, Solver, State
 from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
 from undercut.solvers.conditions import is_strongest
@@ -108,7 +108,7 @@ class WarmRuns:
         self._given = solver
         self._solver: Carried | None = None
         self._last: tuple[Regularizer, Result] | None = None
-        self._is_strongest = True  # whether the solver in hand was chosen for so large a lambda that a few planes do
+        self._is_open = True  # whether the solver in hand may be the wrong one for the next lambda
 
     def __call__(self, reg: Regularizer, stop: Stop | None = None, decide: Decide = never) -> Result:
         """The solution for the next regularizer; ``decide`` may end the run before its gap is reached, or begins."""
@@ -142,10 +142,19 @@ class WarmRuns:
         return minimize(self.risk, reg, solver, w0=w0, stop=stop)
 
     def _chosen(self, reg: Regularizer, gap_rel: float) -> Carried:
-        """The solver in hand, unless it was chosen for a lambda that says nothing about smaller ones."""
-        if self._solver is None or self._is_strongest:
+        """The solver in hand, unless it may be the wrong one for this lambda."""
+        if self._solver is None or self._is_open:
             solver = resolve(self._given, self.risk, reg, gap_rel)
             if self._solver is None or solver != self._solver.solver:
                 self._solver = Carried(solver)
-            self._is_strongest = is_strongest(self.risk, reg)
+            self._is_open = _is_open(self.risk, reg)
         return self._solver
+
+
+def _is_open(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the choice for this lambda says nothing about smaller ones, or a solution is all there is to carry.
+
+    Planes are kept: they need few more at the next lambda, where a fit of its own would need many.
+    """
+    is_smooth = isinstance(risk, SmoothRisk) and isinstance(reg, QuadraticRegularizer)
+    return is_smooth or is_strongest(risk, reg)

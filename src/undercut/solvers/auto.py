@@ -50,6 +50,7 @@ from undercut.solvers.conditions import (
     has_best_sweeps,
     has_dual,
     has_easy_dual,
+    has_easy_logistic_dual,
     has_few_params,
     has_good_sweeps,
     has_kinked_form,
@@ -278,10 +279,17 @@ TABLE = (
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
     ),
     Row(
-        f"L2, squares without free intercept, large sparse X with over {MANY_FEATURES} features, strong regularization",
-        lambda risk, reg: is_wide(risk) and has_easy_dual(risk, reg),
+        f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features, strong regularization",
+        has_easy_dual,
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "a few sweeps are enough",
+    ),
+    Row(
+        f"logistic loss without free intercept, sparse X with many entries and over {NEWTON_PARAMS} features, "
+        "lambda neither large nor small",
+        has_easy_logistic_dual,
+        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
+        "a few sweeps take less time than the products with X of a few Newton steps",
     ),
     Row(
         "squared loss, X dense or with few features",

@@ -46,6 +46,11 @@ STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: u
 STRONGEST_WIDE, STRONGEST_FINE = 0.001, 0.01  # the first where planes are long, and where they are not, to fine gaps
 SWEPT, SWEPT_FINE = 25.0, 3.0  # condition of the dual up to which sweeps for kinks take less time: any and fine gaps
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
+EASIEST_LOGISTIC, EASY_LOGISTIC, MANY_ENTRIES = (
+    0.1,
+    2.0,
+    10**6,
+)  # between which those for logistic do, with many entries
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
 SLOW_SWEEPS, SLOW_SAMPLES = 100.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
@@ -354,9 +359,19 @@ def may_have_slow_sweeps(risk: Risk, reg: Regularizer) -> bool:
 def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
     """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough."""
     X = large_sparse(risk)
-    if X is None or not has_quadratic_dual(risk, reg) or is_smooth_with_intercept(risk):
+    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
         return False
-    return dual_condition(X, reg) <= EASY_DUAL
+    return has_quadratic_dual(risk, reg) and dual_condition(X, reg) <= EASY_DUAL
+
+
+def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
+    """The same for the logistic loss, whose Newton steps are few at large lambda and take no time with few entries."""
+    X = large_sparse(risk)
+    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+        return False
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic) and has_dual(risk, reg)):
+        return False
+    return X.rows().values.size >= MANY_ENTRIES and EASIEST_LOGISTIC <= dual_condition(X, reg) <= EASY_LOGISTIC
 
 
 def _mean_square(X: Matrix) -> float:
