@@ -22,6 +22,7 @@ from typing import Any, final
 
 from typing_extensions import override
 
+from undercut.accuracy import gap_allowed
 from undercut.contracts import Regularizer, Risk, Solver, State
 from undercut.errors import NonfiniteError
 from undercut.solvers.team import Team
@@ -117,8 +118,9 @@ class Race(Team[RaceState]):
 
     @override
     def step(self, risk: Risk, reg: Regularizer, state: RaceState) -> RaceState:
-        # 1. One step of the candidate whose turn it is.
-        runner = self._moved(risk, reg, state)
+        # 1. One step of the candidate whose turn it is, which looks at its gap often, to be compared.
+        with gap_allowed():
+            runner = self._moved(risk, reg, state)
         runners = (*state.runners[: state.at], runner, *state.runners[state.at + 1 :])
 
         # 2. The best point and the best bound of all.
