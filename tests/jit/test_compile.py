@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 import undercut
@@ -65,6 +66,18 @@ def test_garbage_waits_while_a_function_is_compiled():
         assert njit()(increased)(1.0) == 2.0
     assert seen == [False]
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("module", [None, "numpy", "undercutter.made_up"])
+def test_functions_of_others_are_compiled_as_ever(module):
+    def increased(x):
+        return x + 1.0
+
+    increased.__module__ = module
+    seen = []
+    with on_compile(lambda: seen.append(gc.isenabled())):
+        assert numba.njit(increased)(1.0) == 2.0
+    assert seen == [True]
 
 
 def test_garbage_is_collected_again_after_a_function_that_cannot_be_compiled():

@@ -69,7 +69,10 @@ class _Uncollected(event.Listener):
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
-            if not event.data["dispatcher"].py_func.__module__.startswith(PACKAGE):
+            module = getattr(
+                event.data["dispatcher"].py_func, "__module__", None
+            )  # functions made at run time have none
+            if module is None or not module.startswith(f"{PACKAGE}."):
                 return
             self._was_enabled = gc.isenabled()
             gc.disable()
