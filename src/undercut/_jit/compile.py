@@ -69,9 +69,7 @@ class _Uncollected(event.Listener):
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
-            module = getattr(
-                event.data["dispatcher"].py_func, "__module__", None
-            )  # functions made at run time have none
+            module = getattr(event.data["dispatcher"].py_func, "__module__", None)
             if module is None or not module.startswith(f"{PACKAGE}."):
                 return
             self._was_enabled = gc.isenabled()
