@@ -1,8 +1,8 @@
 """Sweeps over the samples of a dual problem, with shrinking (Hsieh et al. 2008, Alg. 3).
 
 A sample that a sweep finds stuck, by more than the largest move of the sweep before, is left out of the next ones.
-Where the derivatives of the others are below a tolerance every sample comes back, and the tolerance is lowered: no
-decision is final.
+Where the derivatives of the others are below a tolerance, every sample comes back, or those that a certificate, which
+computes all scores, finds free, and the tolerance is lowered: no decision is final.
 
 Every visit of a sample adds rounding to the sweeps' vector v.  A bound is taken at v itself, without a pass over X, as
 long as all that rounding may have added costs it little; otherwise v is computed anew.
