@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from undercut import (
     minimize,
 )
 from undercut.losses import CrammerSinger, Logistic, Softmax
+from undercut.maps.design import as_design
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
 from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
@@ -51,7 +53,7 @@ from undercut.solvers import (
 )
 from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
-from undercut.solvers.conditions import NEWTON_PARAMS
+from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
 
@@ -246,6 +248,11 @@ def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_n
     taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.1)]
     assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
     assert resolve("auto", LinearRisk(X, y, Logistic(), fit_intercept=True), L2(1.0)) == NEWTON_OR_PLANES
+
+
+def test_large_entries_in_single_precision_do_not_overflow():
+    X = np.full((300, 2), 1e20, dtype=np.float32)
+    assert math.isfinite(dual_condition(as_design(X), L2(1.0)))
 
 
 def test_a_sparse_matrix_has_few_parameters_for_its_entries():

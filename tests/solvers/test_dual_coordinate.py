@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.svm import LinearSVC
 from tests.catalogue import LOSSES, MARGIN, Problem
 
-from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Ramp, Squared, Status, Stop, minimize
+from undercut import L1, L2, ElasticNet, Exponential, Hinge, LinearRisk, Logistic, Ramp, Squared, Status, Stop, minimize
 from undercut._jit.dual_coordinate import RIDGE, ROW_COST, shuffle
 from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError
@@ -545,6 +545,25 @@ def test_a_run_that_knows_its_gap_takes_fewer_certificates(loss):
         known += result.trace[-1].n_evaluations
         unknown += state.progress.n_evaluations
     assert known < unknown
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_certificates_of_the_logistic_loss_are_few(fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 50))
+    y = np.where(X @ rng.standard_normal(50) + rng.standard_normal(2000) > 0.0, 1.0, -1.0)
+    risk = LinearRisk(X, y, Logistic(), fit_intercept=fit_intercept)
+    result = minimize(risk, L2(1e-4), DualCoordinate(), stop=Stop(gap_rel=1e-3))
+    assert result.status is Status.CONVERGED
+    assert result.trace[-1].n_evaluations < 20
+
+
+def test_a_strong_penalty_with_an_intercept_does_not_stall():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = 0.1 * rng.standard_normal((20, 20)), np.where(rng.random(20) < 0.4, 1.0, -1.0)
+        risk = LinearRisk(X, y, Logistic(), fit_intercept=True)
+        assert minimize(risk, L2(100.0), DualCoordinate(), stop=Stop(gap_rel=1e-9)).status is Status.CONVERGED
 
 
 def test_far_from_the_optimum_there_are_fewer_certificates_than_sweeps():

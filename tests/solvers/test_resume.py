@@ -204,3 +204,23 @@ def test_early_stopping_goes_on_with_the_best_solution_so_far(tmp_path):
     assert last.status is Status.STOPPED
     assert last.n_steps == whole.n_steps
     np.testing.assert_array_equal(last.w, whole.w)
+
+
+def test_a_run_goes_on_to_a_finer_gap_with_the_solver_it_began_with(tmp_path):
+    X, y = samples(n=5000, d=50)
+    first = Stop(gap_rel=1e-3, max_steps=2)
+    minimize(LinearRisk(X, y, Hinge()), L2(1e-4), stop=first, callbacks=[Checkpoint(tmp_path / "run")])
+    finer = minimize(LinearRisk(X, y, Hinge()), L2(1e-4), stop=Stop(gap_rel=1e-6), resume=tmp_path / "run")
+    assert finer.status is Status.CONVERGED
+    assert finer.trace[1].solver == finer.trace[-1].solver == "LineSearchBundle"
+    assert minimize(LinearRisk(X, y, Hinge()), L2(1e-4), stop=Stop(gap_rel=1e-6)).trace[-1].solver == "InteriorPoint"
+
+
+def test_what_a_risk_has_computed_before_does_not_make_it_another_one(tmp_path):
+    X, y = samples(n=3000, d=6)
+    risk = LinearRisk(X, y, Logistic())
+    minimize(
+        risk, L1(1e-4), "working_set", stop=Stop(gap_rel=1e-9, max_steps=1), callbacks=[Checkpoint(tmp_path / "a")]
+    )
+    for again in (risk, LinearRisk(X, y, Logistic())):
+        assert minimize(again, L1(1e-4), "working_set", resume=tmp_path / "a").status is Status.CONVERGED

@@ -23,7 +23,7 @@ from undercut._jit.rows import row
 
 TARGET, LOW, HIGH, RIDGE, CURVATURE = range(5)  # the columns of ``terms``
 N_TERMS = 5
-AHEAD = 6  # rows between the asking for a row and its use
+AHEAD = 6  # a row is fetched into the cache so many rows before its turn
 ROW_COST = 8  # work of a row beyond its entries, in entries
 
 

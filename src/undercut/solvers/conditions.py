@@ -46,11 +46,8 @@ STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: u
 STRONGEST_WIDE, STRONGEST_FINE = 0.001, 0.01  # the first where planes are long, and where they are not, to fine gaps
 SWEPT, SWEPT_FINE = 25.0, 3.0  # condition of the dual up to which sweeps for kinks take less time: any and fine gaps
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
-EASIEST_LOGISTIC, EASY_LOGISTIC, MANY_ENTRIES = (
-    0.1,
-    2.0,
-    10**6,
-)  # between which those for logistic do, with many entries
+EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
+MANY_ENTRIES = 10**6  # ... if X has at least so many
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
 SLOW_SWEEPS, SLOW_SAMPLES = 100.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
@@ -65,7 +62,7 @@ ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
-SPARSE_WORK = 10  # multiplications of BLAS in one with entries of sparse rows
+SPARSE_WORK = 10  # a product of two entries of a sparse row takes as long as so many of BLAS
 SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 LONG_ROWS, LONGEST_ROWS = 2e5, 2e7  # mean squared length of a row over lambda: above, the same to fine and any gaps
@@ -75,6 +72,7 @@ TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
+BLOCK = 10**6  # entries that are squared at a time, in double precision
 INTERIOR_BYTES = 400  # of the vectors of an interior point method, for each sample
 
 
@@ -376,8 +374,11 @@ def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
 
 def _mean_square(X: Matrix) -> float:
     """The mean squared length of a row."""
-    values = X.rows().values
-    return float(np.vdot(values, values)) / X.shape[0]
+    values, total = X.rows().values, 0.0
+    for start in range(0, values.size, BLOCK):
+        part = values[start : start + BLOCK].astype(np.float64, copy=False)
+        total += float(np.vdot(part, part))
+    return total / X.shape[0]
 
 
 def is_wide(risk: Risk) -> bool:

@@ -132,16 +132,17 @@ def minimize(
     _check_kinds(risk, reg, stop, callbacks)
     from undercut.solvers.auto import resolve  # here: solvers may call ``minimize`` in turn
 
-    stop = stop or Stop()
-    solver = resolve(solver, risk, reg, stop.usual)
+    given, stop = solver, stop or Stop()
+    solver = resolve(given, risk, reg, stop.usual)
     solver.check(risk, reg)
     reg.check_size(risk.n_params)
     start = _start(w0, risk, reg)
     quiet = np.errstate(over="ignore", invalid="ignore")  # values that are not finite are found where they matter
     with exclusive(risk), one_thread(), quiet, graceful() as signals, _sessions(callbacks) as parts:
         saved = None if resume is None else load_run(resume)
-        journal = Journal(risk, reg, solver, parts, saved)
-        result = journal.result()
+        others = (resolve(given, risk, reg, gap_rel) for gap_rel in (0.0, math.inf))  # a run goes on with its own
+        journal = Journal(risk, reg, solver, parts, saved, others)
+        result, solver = journal.result(), journal.solver
         if result is None or not _is_over(result, stop):
             result = _driven(_Run(solver, stop, parts), risk, reg, start, journal)
         else:

@@ -98,7 +98,8 @@ class Race(Team[RaceState]):
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RaceState:
         runners = tuple(Runner(solver) for solver in self.candidates)
         began = time.perf_counter()
-        first = replace(runners[0], state=self.candidates[0].init(risk, reg, w0))
+        with gap_allowed():
+            first = replace(runners[0], state=self.candidates[0].init(risk, reg, w0))
         first = self._charged(first, Progress(), time.perf_counter() - began)
         progress = replace(first.progress, solver=_name(first))
         return RaceState((first, *runners[1:]), 0, math.inf, w0, progress)

@@ -7,7 +7,6 @@ with X.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
@@ -24,6 +23,7 @@ class ScoreRisk(LineRisk):
         self.design, self.phi, self.lower_bound, self.is_convex = design, phi, lower_bound, is_convex
         self.n_params = design.shape[1]
         self.scratch = np.empty(design.shape[0])  # for scores that are not kept
+        self._cut_at_zero: Cut | None = None
 
     @override
     def value(self, w: FloatArray) -> float:
@@ -34,11 +34,13 @@ class ScoreRisk(LineRisk):
         scores = self.design.matvec(w)
         return self.plane(scores, self.phi.evaluate(scores))
 
-    @cached_property
+    @property
     def cut_at_zero(self) -> Cut:
         """The plane at w = 0, which tells whether zero is optimal under L1; kept."""
-        scores = np.zeros(self.design.shape[0])
-        return self.plane(scores, self.phi.evaluate(scores))
+        if self._cut_at_zero is None:
+            scores = np.zeros(self.design.shape[0])
+            self._cut_at_zero = self.plane(scores, self.phi.evaluate(scores))
+        return self._cut_at_zero
 
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> Line:

@@ -41,7 +41,6 @@ NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to roundin
 ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
 MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
 EXACT = 1e-9  # relative error of a model that is put down to rounding
-EXACT = 1e-9  # relative error that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
 
@@ -311,10 +310,12 @@ class PointwiseProblem(SparseProblem):
         They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
         the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
         """
+        here = super().best_bound(point, last, alive, objective)
         predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
         if predicted is None:
-            return super().best_bound(point, last, alive, objective)
-        return self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
+            return here
+        ahead = self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
+        return max(here, ahead, key=lambda bound: bound.value)
 
     def _predicted(self, model: Model, move: Move, slopes: FloatArray) -> FloatArray | None:
         """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from undercut.contracts import Regularizer, Risk, Solver
 from undercut.solvers.saving.checkpoint import CheckpointPart
+from undercut.solvers.saving.fingerprint import Fingerprints
 from undercut.solvers.saving.saved_run import Moment, SavedRun, fingerprint_of, saved_run
 from undercut.solvers.saving.snapshot import Problem
 from undercut.trace import Callback, Progress, Result, Status
@@ -25,19 +26,25 @@ class Journal:
         solver: Solver[Any, Any, Any],
         callbacks: Sequence[Callback],
         resume: SavedRun | None,
+        others: Iterable[Solver[Any, Any, Any]] = (),
     ) -> None:
+        """``others`` : solvers that the saved run may have begun with, if not with ``solver``."""
         self._parts = [callback for callback in callbacks if isinstance(callback, CheckpointPart)]
         self._watchers = [callback for callback in callbacks if getattr(type(callback), "carried", ())]
-        self.saved = resume
+        self.saved, self.solver = resume, solver
         if not self._parts and resume is None:
             return
-        known = self._parts[0].fingerprints if self._parts else None
-        self._problem = Problem(risk=risk, reg=reg, solver=solver)
+        known = self._parts[0].fingerprints if self._parts else Fingerprints()
         self._fingerprint = fingerprint_of(risk, reg, solver, known)
         for part in self._parts:
             self.saved = part.claim(resume) or self.saved
         if self.saved is not None:
+            for other in others:
+                now = fingerprint_of(risk, reg, other, known)
+                if self.saved.header["problem"] == now:
+                    self.solver, self._fingerprint = other, now
             self.saved.check(self._fingerprint)
+        self._problem = Problem(risk=risk, reg=reg, solver=self.solver)
 
     @property
     def seconds(self) -> float:

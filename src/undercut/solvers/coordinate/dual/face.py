@@ -233,7 +233,7 @@ class FacedDescent(Descent[D]):
     @override
     def seen(self, scores: FloatArray, gap: float, goal: float) -> None:
         share = min(SURE * goal / gap, 1.0) if goal > 0.0 and gap > 0.0 else self.closer
-        self.wanted = share * max(self.look_around(scores, gap), gap)
+        self.wanted = share * self.look_around(scores, gap)
 
     def look_around(self, scores: FloatArray, gap: float) -> float:
         """The estimate of the gap, over m, at a point with these scores; samples may come back."""

@@ -20,7 +20,8 @@ from undercut.types import Array, FloatArray
 
 ROUND = 0.1  # of the residual: then variables that left their intervals are fixed
 RELEASES = 1  # in one attempt
-CONSTRAINED = 0.3  # share of the gap: where samples could gain less, the multiplier moves
+CONSTRAINED = 0.3  # share of the gap: where samples could gain less, the multiplier moves ...
+NOTHING = 1e-6  # ... or for the logistic loss have gained less
 LIFTS = 3  # sweeps that lift scores to their margins
 UNLIFTED = 15  # passes before the first of them: easy problems are solved by then
 SMOOTH_SURPLUS = 30.0  # ``SURPLUS`` of smooth losses
@@ -54,7 +55,8 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     rho: float  # of the augmented Lagrangian
     b: float = 0.0
-    excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier
+    excess: float = math.inf  # |sum_i a_i| at the last change of the multiplier ...
+    moved: int = -1  # ... and the work until then
     at_zero: float = math.inf  # a sample stuck at zero, or at the other end of its interval, by a steeper derivative
     at_end: float = math.inf  # ... is left out
     lowest: float = math.inf  # estimate of the gap when it was last halved ...
@@ -222,12 +224,11 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     @override
     def look_around(self, scores: FloatArray, gap: float) -> float:
-        if self.dual.logistic:
-            return super().look_around(scores, gap)
-        gain = self._selected(scores)
-        if self.rho > 0.0 and gain < CONSTRAINED * gap:  # the rest of the gap is that of the constraint
-            self._move_multiplier(float(self.a.sum()))
-        return gain
+        is_logistic = self.dual.logistic  # then the estimate is what the last sweep has gained, which may be far less
+        gain = super().look_around(scores, gap) if is_logistic else self._selected(scores)
+        if self.rho > 0.0 and gain < (NOTHING if is_logistic else CONSTRAINED) * gap:
+            self._move_multiplier(float(self.a.sum()))  # the rest of the gap is that of the constraint
+        return gain if is_logistic else max(gain, gap)
 
     def _selected(self, scores: FloatArray) -> float:
         """What all samples could gain; those that are not stuck come back."""
@@ -240,6 +241,9 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
 
     def _move_multiplier(self, excess: float) -> None:
         """The present b becomes the multiplier; a rho that has not halved the excess is too small."""
+        if self.work == self.moved:  # no sweep has shown what the last move does
+            return
+        self.moved = self.work
         if abs(excess) > 0.5 * self.excess:
             self.rho *= 2.0
         self.b += self.rho * excess
