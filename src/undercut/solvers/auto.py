@@ -39,7 +39,6 @@ from undercut.solvers.conditions import (
     LONG_ROWS,
     LONGEST_ROWS,
     MANY_FEATURES,
-    NEAR_ZERO,
     NEWTON_PARAMS,
     PER_SAMPLE,
     SEVERAL_FEATURES,
@@ -68,7 +67,6 @@ from undercut.solvers.conditions import (
     is_one,
     is_short_and_wide,
     is_small,
-    is_small_and_sparse,
     is_small_and_weak,
     is_stored,
     is_strong,
@@ -90,6 +88,7 @@ from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.penalty_conditions import NEAR_ZERO, is_small_and_sparse
 from undercut.solvers.penalty_rows import PENALTY_ROWS
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver

@@ -24,7 +24,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import L1, L2, ElasticNet, KernelNorm
+from undercut.regularizers import L2, KernelNorm
 from undercut.risks import (
     GramRisk,
     LinearRisk,
@@ -56,8 +56,6 @@ KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take le
 WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
-NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
-FEW_NONZEROS = 0.3  # the same: from here on planes of a kinked loss take less time than interior point steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
@@ -67,8 +65,6 @@ SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take l
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 LONG_ROWS, LONGEST_ROWS = 2e5, 2e7  # mean squared length of a row over lambda: above, the same to fine and any gaps
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
-WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
-TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
@@ -118,20 +114,6 @@ def is_bent(risk: Risk) -> bool:
     return isinstance(risk, LinearRisk) and isinstance(risk.loss, Huber | HuberHinge | SquaredHinge)
 
 
-def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
-    """Whether such a loss with L1 or elastic net is one compiled call, samples are few, and working sets not small."""
-    if not (is_bent(risk) and isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
-        return False
-    return has_few_samples(risk) and zero_share(risk, reg) < NEAR_ZERO
-
-
-def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
-    """Whether L1 or elastic net is so strong that few planes of a kinked loss are enough."""
-    if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet) and has_few_params(risk)):
-        return False
-    return has_kinked_form(risk, reg) and zero_share(risk, reg) >= FEW_NONZEROS
-
-
 def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
     """Whether such a loss with L2 is one compiled call, and lambda so small that others need many steps.
 
@@ -143,13 +125,6 @@ def is_small_and_weak(risk: Risk, reg: Regularizer) -> bool:
         return False
     is_weak = accepts(SmallProgram(), risk, reg) and reg.strong_convexity > 0.0
     return is_weak and dual_condition(cast(Matrix, risk.design), reg) > ILL_CONDITIONED
-
-
-def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:
-    """The strength of L1, relative to the smallest one with which w = 0 is optimal."""
-    cut = risk.cut_at_zero if isinstance(risk, ScoreRisk) else risk.cut(np.zeros(risk.n_params))
-    steepest = float(np.abs(cut.a).max(initial=0.0))
-    return float(reg.terms.l1) / steepest if steepest > 0.0 else math.inf
 
 
 def is_kinked(risk: Risk) -> bool:
@@ -209,27 +184,6 @@ def is_short_and_wide(risk: Risk, reg: Regularizer) -> bool:
     if not (isinstance(risk, LinearRisk) and is_short(risk) and accepts(InteriorPoint(), risk, reg)):
         return False
     return dual_condition(cast(DenseDesign, risk.design), reg) > STRONG
-
-
-def ends_a_path(risk: Risk, reg: Regularizer) -> bool:
-    """Whether X is short, and lambda so small that the penalty hardly keeps a parameter at zero."""
-    return is_short(risk) and isinstance(reg, L1 | ElasticNet) and zero_share(risk, reg) < WEAK_SHARE
-
-
-def has_full_working_sets(risk: Risk, reg: Regularizer) -> bool:
-    """Whether that holds for more samples, and Newton steps on working sets of this loss need searches."""
-    if not (isinstance(risk, LinearRisk) and has_few_params(risk) and isinstance(reg, L1 | ElasticNet)):
-        return False
-    return (is_bent(risk) or isinstance(risk.loss, Logistic)) and zero_share(risk, reg) < TINY_SHARE
-
-
-def has_full_classes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether models of softmax on a dense X have so many parameters that planes take less time."""
-    if not (
-        isinstance(risk, MulticlassRisk) and isinstance(risk.features, DenseDesign) and isinstance(reg, ElasticNet)
-    ):
-        return False
-    return risk.n_params > FEW_PARAMS and reg.strong_convexity > 0.0 and zero_share(risk, reg) < TINY_SHARE
 
 
 def is_least_squares(risk: Risk, reg: Regularizer) -> bool:

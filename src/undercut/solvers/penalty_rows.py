@@ -5,19 +5,13 @@ from __future__ import annotations
 from undercut.contracts import QuadraticRegularizer
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.conditions import (
-    FEW_NONZEROS,
     FEW_PARAMS,
     FEW_SAMPLES,
     MANY_FEATURES,
-    TINY_SHARE,
     accepts,
-    ends_a_path,
     has_dual,
-    has_few_nonzeros,
     has_few_params,
     has_few_samples,
-    has_full_classes,
-    has_full_working_sets,
     has_kinked_form,
     is_strong,
     is_wide,
@@ -29,6 +23,14 @@ from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
+from undercut.solvers.penalty_conditions import (
+    FEW_NONZEROS,
+    TINY_SHARE,
+    ends_a_path,
+    has_few_nonzeros,
+    has_full_classes,
+    has_full_working_sets,
+)
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
 
