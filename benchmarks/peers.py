@@ -4,6 +4,7 @@
     python benchmarks/peers.py --quick         # 20 jobs, at most ten minutes
     python benchmarks/peers.py --processes 12  # as many jobs at a time, for a machine with more idle cores than that
     python benchmarks/peers.py --jobs 'hinge/L2/no intercept/rcv1'
+    python benchmarks/peers.py --made-up       # 150 jobs on sets that no constant was chosen on
 
 A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed, and every pair of values that
 makes sense occurs in it.  Under L2 the levels are lambda = 1e-2 ... 1e-7; under L1 and the elastic net they are
@@ -41,6 +42,7 @@ from linear import PATIENCE, Fit, race
 from peers_jobs import (
     L1_SHARES,
     L2_LAMBDAS,
+    SETS_OF,
     Job,
     Problem,
     all_jobs,
@@ -51,6 +53,7 @@ from peers_jobs import (
     regularizer,
     risk_of,
 )
+from peers_made_up import SETS_OF as MADE_UP_SETS_OF
 from peers_rivals import SKIPPED, Rival, fit, rivals
 from undercut import Result, Stop, minimize
 
@@ -277,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{N_QUICK} jobs, {QUICK_SECONDS:g} s for ours")
     parser.add_argument("--jobs", default="", metavar="PATTERN", help="regular expression that the names must contain")
+    parser.add_argument("--made-up", action="store_true", help="made-up sets that no constant was chosen on")
     parser.add_argument("--all-jobs", action="store_true", help="choose from every job that makes sense")
     parser.add_argument("--seconds", type=float, metavar="LIMIT", help="for one run of ours")
     parser.add_argument("--minutes", type=float, metavar="LIMIT", help="no job begins later")
@@ -287,7 +291,8 @@ def main() -> None:
     parser.add_argument("--solver", default="auto", help="of ours, by name")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs and end")
     args = parser.parse_args()
-    jobs = all_jobs() if args.all_jobs else covering(all_jobs(), N_JOBS)
+    jobs = all_jobs(MADE_UP_SETS_OF if args.made_up else SETS_OF)
+    jobs = jobs if args.all_jobs else covering(jobs, N_JOBS)
     jobs = [job for job in (quick(jobs) if args.quick else jobs) if re.search(args.jobs, job.name)]
     if not jobs:
         parser.error(f"--jobs must match the name of a job (--list prints them); got {args.jobs}")

@@ -6,7 +6,7 @@ thousand that make sense; ``covering`` selects few of them in which every pair o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import combinations, product
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from common import DataMissing, data_file, data_path, load
+from peers_made_up import MAKERS, made_up
 from undercut import (
     L1,
     L2,
@@ -58,19 +58,17 @@ L1_SHARES = (0.5, 0.1, 0.03, 0.01, 0.003, 0.001)  # of the smallest lambda at wh
 LEVELS = range(len(L2_LAMBDAS))
 GAPS = (1e-3, 1e-6)
 
-MADE_UP = ("wide", "tall")
 TARGETS = {"softmax": "classes", "Crammer-Singer": "classes", "Poisson": "counts"}
 TARGETS |= dict.fromkeys(("hinge", "squared hinge", "logistic"), "signs")
-BINARY_SETS = ("rcv1-sample", "20news", "a9a", "w8a", "ijcnn1", "connect-4", "mnist", "covtype", *MADE_UP)
+BINARY_SETS = ("rcv1-sample", "20news", "a9a", "w8a", "ijcnn1", "connect-4", "mnist", "covtype", "wide", "tall")
 REGRESSION = {"cadata": "cadata.gz", "abalone": "abalone_scale.gz", "bike_hour": "bike_hour.gz"}
 SETS_OF = {
     "signs": BINARY_SETS,
-    "classes": ("20news", "connect-4", "mnist", *MADE_UP),
-    "numbers": (*REGRESSION, *MADE_UP),
-    "counts": ("abalone", "bike_hour", *MADE_UP),
+    "classes": ("20news", "connect-4", "mnist", "wide", "tall"),
+    "numbers": (*REGRESSION, "wide", "tall"),
+    "counts": ("abalone", "bike_hour", "wide", "tall"),
 }
 NEWS_FILE = Path("text", "20news-bydate.bz2")
-MADE_UP_CLASSES = 5
 
 
 @dataclass(frozen=True)
@@ -114,12 +112,12 @@ class Problem:
 # ---------------------------------------------------------------------------------------------------------- selection
 
 
-def all_jobs() -> list[Job]:
-    """Every combination that makes sense."""
+def all_jobs(sets_of: Mapping[str, Sequence[str]] = SETS_OF) -> list[Job]:
+    """Every combination that makes sense; ``sets_of`` lists the sets with signs, classes, numbers and counts."""
     return [
         Job(loss, penalty, intercept, name, level, gap)
         for loss in LOSSES
-        for name in SETS_OF[TARGETS.get(loss, "numbers")]
+        for name in sets_of[TARGETS.get(loss, "numbers")]
         for penalty, intercept, level, gap in product(PENALTIES, (False, True), LEVELS, GAPS)
     ]
 
@@ -160,7 +158,7 @@ def _combinations(jobs: Iterable[Job], order: int) -> np.ndarray:
 @lru_cache(maxsize=1)
 def data(name: str, targets: str) -> tuple[Any, np.ndarray]:
     """The samples of a set and its targets; ``DataMissing`` where the file is not here."""
-    if name in MADE_UP:
+    if name in MAKERS:
         return made_up(name, targets)
     if name in REGRESSION:
         return _regression(name, targets)
@@ -183,26 +181,6 @@ def _regression(name: str, targets: str) -> tuple[np.ndarray, np.ndarray]:
     return X, (y / y.mean() if targets == "counts" else (y - y.mean()) / y.std())
 
 
-def made_up(name: str, targets: str) -> tuple[Any, np.ndarray]:
-    """Sparse 2000 x 20000 with 50 entries a row, or dense 100000 x 30; scores of a random model with noise."""
-    rng = np.random.default_rng(0)
-    if name == "wide":
-        X = sp.random(2000, 20000, density=50 / 20000, format="csr", random_state=rng, data_rvs=rng.standard_normal)
-        X.data /= np.sqrt(50.0)
-    else:
-        X = rng.standard_normal((100000, 30))
-    W = rng.standard_normal((X.shape[1], MADE_UP_CLASSES))
-    scores = X @ W
-    scores = scores / scores.std() + 0.5 * rng.standard_normal(scores.shape)
-    y = {
-        "signs": np.where(scores[:, 0] > 0.0, 1.0, -1.0),
-        "classes": scores.argmax(axis=1),
-        "numbers": scores[:, 0],
-        "counts": rng.poisson(np.exp(0.5 * scores[:, 0])).astype(float),
-    }
-    return X, y[targets]
-
-
 def available(jobs: Sequence[Job]) -> list[Job]:
     """The jobs whose data are here; a line for each set that is not."""
     missing = {}
@@ -220,7 +198,7 @@ def _check_file(name: str) -> None:
         data_file(Path("regression", REGRESSION[name]))
     elif name == "20news":
         data_file(NEWS_FILE)
-    elif name not in MADE_UP:
+    elif name not in MAKERS:
         data_path(name)
 
 

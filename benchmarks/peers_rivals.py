@@ -37,8 +37,9 @@ except ImportError:
     SKIPPED.append("skglm")
 
 TINY = 1e-13
-MANY_FEATURES = ("rcv1-sample", "20news", "wide")  # too many for a dense Hessian
+MANY_FEATURES = ("rcv1-sample", "20news", "wide", "text", "short text", "many classes")  # too many for a dense Hessian
 MANY_SAMPLES = ("mnist", "covtype", "tall")  # too many for a kernel method
+SPARSE_NUMBERS = ("wide", "short text", "rare", "groups")  # the sparse ones among the sets with numbers or counts
 L1_RATIO_ONLY = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)  # `penalty` is deprecated from there on
 
 
@@ -59,7 +60,7 @@ def _few_samples(job: Job) -> bool:
 
 
 def _is_dense(job: Job) -> bool:
-    return job.targets in ("numbers", "counts") and job.set != "wide"
+    return job.targets in ("numbers", "counts") and job.set not in SPARSE_NUMBERS
 
 
 class Rival(NamedTuple):

@@ -56,6 +56,7 @@ from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
+from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_SWEEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -85,6 +86,17 @@ def sparse(n, d, loss, **options):
     return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
+def full(n, d, loss):
+    """A sparse matrix without zeros."""
+    return LinearRisk(sp.csr_array(np.ones((n, d))), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
+
+
+def tried_before_points(entries):
+    """Sweeps first, for a time that depends on the entries of a row."""
+    trial = TRIED * (INTERIOR_SWEEPS + ENTRY_SWEEPS * entries)
+    return Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), trial=trial)
+
+
 def dense(n, d, loss):
     return LinearRisk(np.random.default_rng(0).standard_normal((n, d)), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
 
@@ -104,6 +116,7 @@ FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()),
 WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
+TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
@@ -202,9 +215,11 @@ CASES = [
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (sparse(1000, 201, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
-    (sparse(1000, 201, Hinge()), L2(5e-6), PLANES_FIRST),
-    (sparse(1000, 201, Hinge()), L2(1e-5), DUAL_THEN_PLANES),
+    (sparse(1000, 201, Hinge()), L2(1e-3), TRIED_BEFORE_PLANES),
+    (sparse(1000, 201, Hinge()), L2(3e-6), PLANES_FIRST),
+    (sparse(1000, 201, Hinge()), L2(5e-6), TRIED_BEFORE_PLANES),
+    (full(1000, 101, Hinge()), L2(1e-6), tried_before_points(101)),
+    (full(1000, 60, Hinge()), L2(1e-7), POINTS_FIRST),
     (sparse(804, 201, Hinge()), L2(1e-5), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-3), PLANES_FIRST),
     (MultivariateRisk(X, Y, "f1"), L2(0.1), LONG_STEPS),
@@ -231,6 +246,9 @@ FINE_CASES = [
     (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-6), POINTS_FIRST),
+    (sparse(1000, 200, Hinge()), L2(3e-5), tried_before_points(0.2)),
+    (full(1000, 101, Hinge()), L2(1e-5), tried_before_points(101)),
+    (full(1000, 101, Hinge()), L2(1e-2), tried_before_points(101)),
     (sparse(1000, 200, Hinge()), L2(1e3), LineSearchBundle()),
 ]
 

@@ -40,7 +40,25 @@ def test_the_last_solver_goes_on_alone():
     assert np.array_equal(alone.w, relay.w)
 
 
-@pytest.mark.parametrize("settings", [{"candidates": ()}, {"candidates": (InteriorPoint(),), "patience": 0}])
+@pytest.mark.parametrize(("lam", "solvers"), [(1e-2, ["DualCoordinate"]), (1e-6, ["DualCoordinate", "InteriorPoint"])])
+def test_only_a_solver_that_is_near_the_optimum_after_its_trial_goes_on(lam, solvers):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 50))
+    y = np.where((X[:, 0] > 0.0) ^ (rng.random(2000) < 0.3), 1.0, -1.0)
+    relay = Relay(candidates=(DualCoordinate(), InteriorPoint()), trial=5.0)
+    result = minimize(LinearRisk(X, y, Hinge()), L2(lam), relay, stop=Stop(gap_rel=1e-6))
+    assert result.status is Status.CONVERGED
+    assert list(dict.fromkeys(row.solver for row in result.trace)) == solvers
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"candidates": ()},
+        {"candidates": (InteriorPoint(),), "patience": 0},
+        {"candidates": (InteriorPoint(),), "trial": 0.0},
+    ],
+)
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ParameterError, match="must"):
         Relay(**settings)

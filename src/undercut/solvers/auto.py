@@ -46,18 +46,12 @@ from undercut.solvers.conditions import (
     SMALL,
     WEAK,
     accepts,
-    has_best_sweeps,
     has_dual,
-    has_easy_dual,
-    has_easy_logistic_dual,
     has_few_params,
-    has_good_sweeps,
     has_kinked_form,
     has_margins,
     has_several_features,
     has_several_samples,
-    has_short_dual,
-    has_weak_classes,
     is_kernel_machine,
     is_kinked,
     is_least_squares,
@@ -74,7 +68,6 @@ from undercut.solvers.conditions import (
     is_weak,
     is_weak_for_rows,
     is_wide,
-    may_have_slow_sweeps,
     needs_planes,
     sorts,
 )
@@ -94,7 +87,23 @@ from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, FINE, Row
+from undercut.solvers.sweep_conditions import (
+    LONG_ENTRIES,
+    TRIED_SWEEPS,
+    has_best_sweeps,
+    has_easy_dual,
+    has_easy_logistic_dual,
+    has_good_sweeps,
+    has_long_rows,
+    has_short_dual,
+    has_weak_classes,
+    may_beat_interior_points,
+    may_have_good_sweeps,
+    may_have_slow_sweeps,
+    tried_sweeps,
+)
 
+INTERIOR = (InteriorPoint(), LineSearchBundle())
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 
 TABLE = (
@@ -196,11 +205,20 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
+        f"kinked loss, very weak regularization, sparse X with {LONG_ENTRIES} entries a row, at most {FEW_PARAMS} "
+        "parameters",
+        lambda risk, reg: (
+            has_long_rows(risk) and may_beat_interior_points(risk, reg) and is_weak_for_rows(risk, reg, LONGEST_ROWS)
+        ),
+        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR), trial=tried_sweeps(risk)),
+        "Hessians are expensive, and where few samples are within the margin sweeps are soon near the optimum",
+    ),
+    Row(
         f"kinked loss, very weak regularization, at most {FEW_PARAMS} parameters",
         lambda risk, reg: (
             has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONGEST_ROWS)
         ),
-        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        lambda risk: Relay(candidates=INTERIOR),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
     ),
     Row(
@@ -211,11 +229,19 @@ TABLE = (
         is_fine=True,
     ),
     Row(
+        f"kinked loss, gap below {FINE:g}, large sparse X, at most {FEW_PARAMS} parameters; lambda not very small, or "
+        f"{LONG_ENTRIES} entries a row",
+        lambda risk, reg: may_beat_interior_points(risk, reg) and has_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR), trial=tried_sweeps(risk)),
+        "a few sweeps show whether they get there sooner than interior point steps",
+        is_fine=True,
+    ),
+    Row(
         f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters",
         lambda risk, reg: (
             has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONG_ROWS)
         ),
-        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        lambda risk: Relay(candidates=INTERIOR),
         "a few more Newton steps make the gap a thousand times smaller, which takes planes several times as long",
         is_fine=True,
     ),
@@ -228,7 +254,7 @@ TABLE = (
     Row(
         f"kinked loss, dense X with at most {FEW_PARAMS} samples and more features",
         lambda risk, reg: is_short_and_wide(risk, reg),
-        lambda risk: Relay(candidates=(InteriorPoint(), LineSearchBundle())),
+        lambda risk: Relay(candidates=INTERIOR),
         "equations of the size of the samples make a whole Newton step",
     ),
     Row(
@@ -272,10 +298,16 @@ TABLE = (
         "a few planes take less time than a few sweeps",
     ),
     Row(
-        f"kinked loss, large X; few samples, over {MANY_FEATURES} features, or {SEVERAL_FEATURES} and large lambda",
-        lambda risk, reg: is_kinked(risk) and has_good_sweeps(risk, reg) and has_dual(risk, reg),
+        f"kinked loss, large X; few samples, or over {MANY_FEATURES} features",
+        lambda risk, reg: is_kinked(risk) and has_good_sweeps(risk) and has_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "dual coordinate descent never multiplies by planes, and conjugate gradients help it at small lambda",
+    ),
+    Row(
+        f"kinked loss, large sparse X with over {SEVERAL_FEATURES} features, lambda not very small",
+        lambda risk, reg: is_kinked(risk) and may_have_good_sweeps(risk, reg) and has_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS),
+        "a few sweeps show whether they get there sooner than planes",
     ),
     Row(
         f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features, strong regularization",

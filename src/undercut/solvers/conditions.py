@@ -8,7 +8,6 @@ from typing import cast
 import numpy as np
 
 from undercut.contracts import (
-    CurvedRisk,
     Design,
     MarginLoss,
     PiecewiseLinearLoss,
@@ -43,17 +42,8 @@ MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are 
 SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
 STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
 STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
-STRONGEST_WIDE, STRONGEST_FINE = 0.001, 0.01  # the first where planes are long, and where they are not, to fine gaps
-SWEPT, SWEPT_FINE = 25.0, 3.0  # condition of the dual up to which sweeps for kinks take less time: any and fine gaps
-EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
-EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
-MANY_ENTRIES = 10**6  # ... if X has at least so many
-WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
-WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
-SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
+STRONGEST_WIDE = 0.001  # the first where planes are long
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
-KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
-WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
@@ -240,33 +230,10 @@ def is_strongest(risk: Risk, reg: Regularizer) -> bool:
     return isinstance(X, Matrix) and dual_condition(X, reg) <= max(limit, FLAT / X.shape[0])
 
 
-def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether lambda is very small, and samples are so many that sweeps may need longer than planes."""
-    X = large_sparse(risk)
-    if X is None or X.shape[0] <= MANY_SAMPLES * X.shape[1]:
-        return False
-    return dual_condition(X, reg) > WEAK_CLASSES
-
-
 def samples_per_feature(risk: Risk) -> float:
     """Infinite where X is not in memory."""
     X = features(risk)
     return X.shape[0] / X.shape[1] if isinstance(X, Matrix) and X.shape[1] > 0 else math.inf
-
-
-def has_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
-    """Whether sweeps for a kinked loss take less time than planes: few samples, long planes, or large lambda."""
-    X = features(risk)
-    is_large = X is not None and X.shape[0] * X.shape[1] >= LARGE
-    if is_large and samples_per_feature(risk) <= KINKED_SAMPLES:
-        return True
-    return is_wide(risk) or (has_several_features(risk) and dual_condition(cast(Matrix, X), reg) <= SWEPT)
-
-
-def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
-    """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
-    X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
-    return X is not None and least < dual_condition(X, reg) <= SWEPT_FINE
 
 
 def has_several_samples(risk: Risk) -> bool:
@@ -279,51 +246,6 @@ def has_several_samples(risk: Risk) -> bool:
 def has_short_rows(risk: LinearRisk) -> bool:
     X = risk.design
     return isinstance(X, SparseDesign) and X.rows().values.size <= SHORT_ROWS * X.shape[0]
-
-
-def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
-    """Whether a smooth loss has few dual variables, and sweeps over them take less time than Newton steps.
-
-    Those of the squared hinge need many steps: the samples within the margin change from one to the next.  Sweeps
-    without free intercept are few at any lambda; with one, those of the logistic loss never take less time.
-    """
-    X = features(risk)
-    if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
-        return False
-    is_hinge = isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge)
-    if samples_per_feature(risk) > (2.0 if is_hinge else 1.0):
-        return False
-    if not isinstance(X, SparseDesign):
-        return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
-    if is_smooth_with_intercept(risk):
-        return has_quadratic_dual(risk, reg) and dual_condition(X, reg) >= WEAK_BALANCED
-    return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_SOFTMAX
-
-
-def may_have_slow_sweeps(risk: Risk, reg: Regularizer) -> bool:
-    """Whether sweeps for a smooth loss without kinks in its slope may be slow: many samples and a small lambda."""
-    X = features(risk)
-    if not (isinstance(X, Matrix) and isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic)):
-        return False
-    return samples_per_feature(risk) > SLOW_SAMPLES and dual_condition(X, reg) > SLOW_SWEEPS
-
-
-def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
-    """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough."""
-    X = large_sparse(risk)
-    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
-        return False
-    return has_quadratic_dual(risk, reg) and dual_condition(X, reg) <= EASY_DUAL
-
-
-def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
-    """The same for the logistic loss, whose Newton steps are few at large lambda and take no time with few entries."""
-    X = large_sparse(risk)
-    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
-        return False
-    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic) and has_dual(risk, reg)):
-        return False
-    return X.rows().values.size >= MANY_ENTRIES and EASIEST_LOGISTIC <= dual_condition(X, reg) <= EASY_LOGISTIC
 
 
 def _mean_square(X: Matrix) -> float:

@@ -7,6 +7,7 @@ All start from the best point found so far, and the bounds of all hold:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -20,6 +21,7 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 CLOSER = 0.5  # share of the gap that must be left for a step to count
+NEAR = 0.3  # gap, relative to the objective, within which the first solver must be at the end of its trial
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ class Relay(Team[RelayState]):
     """
 
     patience: int = 60  # steps with an evaluation within which the gap must be halved; the last solver has no limit
+    trial: float = math.inf  # passes after which the first solver goes on only if it is near the optimum
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.patience >= 1, "`patience` must be at least 1", self.patience)
+        require(self.trial > 0.0, "`trial` must be positive", self.trial)
 
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RelayState:
@@ -88,7 +92,7 @@ class Relay(Team[RelayState]):
             unchanged = state.unchanged + 1 if _is_same(moved.progress, state.progress) else 0
             stalled = solver.may_stall and unchanged >= STALLED_STEPS["global"]
             return replace(moved, status=Status.STALLED if stalled else status, unchanged=unchanged)
-        stays = status is None and moved.idle < self.patience
+        stays = status is None and moved.idle < self.patience and not self._has_failed(moved, state.inner)
         return moved if stays else self._handed_over(risk, reg, moved, step)
 
     @override
@@ -104,6 +108,13 @@ class Relay(Team[RelayState]):
         solver = self.candidates[state.at]
         final = solver.finish(risk, reg, state.inner)
         return state if final is state.inner else _merged(state, final, solver.name, state.progress.step + 1)
+
+    def _has_failed(self, state: RelayState, last: State) -> bool:
+        """Whether an evaluation at the end of the trial shows that the first solver is still far from the optimum."""
+        is_evaluated = state.inner.progress.n_evaluations > last.progress.n_evaluations
+        if state.at > 0 or not is_evaluated or state.progress.n_passes < self.trial:
+            return False
+        return state.progress.gap > NEAR * abs(state.progress.objective)
 
     def _handed_over(self, risk: Risk, reg: Regularizer, state: RelayState, step: int) -> RelayState:
         at = state.at + 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -62,26 +63,26 @@ class PointwiseDual:
     rho: float  # at the start; 0 without a free intercept
     reach: float  # of v: ``1/2 |v|^2 <= 1/m sum_i weight_i l(y_i, 0)`` where the dual is not negative
 
-    @property
+    @cached_property
     def pass_work(self) -> int:
         return int(self.rows.values.size + ROW_COST * self.cap.size)
 
-    @property
+    @cached_property
     def is_quadratic(self) -> bool:
         """Whether the dual is a quadratic inside the intervals."""
         return not self.logistic and self.threshold == 0.0
 
-    @property
+    @cached_property
     def has_kinks(self) -> bool:
         """Whether the loss has kinks."""
         return not (self.logistic or self.has_squares)
 
-    @property
+    @cached_property
     def has_squares(self) -> bool:
         """Whether the conjugate of the loss has a square."""
         return bool(self.terms[:, RIDGE].any())
 
-    @property
+    @cached_property
     def has_margins(self) -> bool:
         """Whether the loss is zero beyond a margin and steep before it, and w a multiple of v."""
         one_sided = bool(((self.low == 0.0) | (self.high == 0.0)).all())

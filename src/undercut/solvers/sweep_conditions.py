@@ -1,0 +1,144 @@
+"""What the table of ``auto`` asks about sweeps of dual coordinate descent: whether they take less time than others."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from undercut.contracts import CurvedRisk, Regularizer, Risk
+from undercut.losses import Logistic, SquaredHinge
+from undercut.maps.csr import SparseDesign
+from undercut.maps.matrix import Matrix
+from undercut.risks import LinearRisk
+from undercut.solvers.conditions import (
+    LARGE,
+    NEWTON_PARAMS,
+    STRONGEST_WIDE,
+    dual_condition,
+    features,
+    has_dual,
+    has_few_params,
+    has_kinked_form,
+    has_quadratic_dual,
+    has_several_features,
+    is_kinked,
+    is_smooth_with_intercept,
+    is_wide,
+    large_sparse,
+    samples_per_feature,
+)
+
+STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
+SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
+SURELY_FINE, SWEPT_FINE = 3.0, 10.0  # ... to fine gaps: up to which they do, and may, ...
+SWEPT_WIDER = 30.0  # ... the latter with several features
+LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
+INTERIOR_SWEEPS, ENTRY_SWEEPS = 70.0, 3.0  # sweeps in the time of interior point steps, and more for an entry of a row
+TRIED = 0.06  # share of that time after which sweeps must be near the optimum ...
+TRIED_SWEEPS = 7.0  # ... and the number of sweeps where planes come next
+EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
+EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
+MANY_ENTRIES = 10**6  # ... if X has at least so many
+WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
+WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
+SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
+KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
+WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
+
+
+def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether lambda is very small, and samples are so many that sweeps may need longer than planes."""
+    X = large_sparse(risk)
+    if X is None or X.shape[0] <= MANY_SAMPLES * X.shape[1]:
+        return False
+    return dual_condition(X, reg) > WEAK_CLASSES
+
+
+def has_good_sweeps(risk: Risk) -> bool:
+    """Whether sweeps for a kinked loss take less time than planes: few samples, or long planes."""
+    X = features(risk)
+    is_large = X is not None and X.shape[0] * X.shape[1] >= LARGE
+    if is_large and samples_per_feature(risk) <= KINKED_SAMPLES:
+        return True
+    return is_wide(risk)
+
+
+def may_have_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether they may take less time than planes, which shows after a few."""
+    return has_several_features(risk) and dual_condition(cast(Matrix, features(risk)), reg) <= SWEPT
+
+
+def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
+    X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
+    return X is not None and least < dual_condition(X, reg) <= SURELY_FINE
+
+
+def may_beat_interior_points(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps over a sparse X may take less time than interior point steps to a fine gap.
+
+    Where lambda is small they do if few samples are within the margin, which only a trial shows.
+    """
+    X = large_sparse(risk)
+    if X is None or not (is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg)):
+        return False
+    limit = SWEPT_WIDER if has_several_features(risk) else SWEPT_FINE
+    return STRONGEST_FINE < dual_condition(X, reg) <= (math.inf if has_long_rows(risk) else limit)
+
+
+def has_long_rows(risk: Risk) -> bool:
+    """Whether products of all pairs of entries in a row of a sparse X, which Hessians need, are many."""
+    X = large_sparse(risk)
+    return X is not None and X.rows().values.size >= LONG_ENTRIES * X.shape[0]
+
+
+def tried_sweeps(risk: Risk) -> float:
+    """How many sweeps cost little beside an interior point method."""
+    X = large_sparse(risk)
+    assert X is not None
+    return TRIED * (INTERIOR_SWEEPS + ENTRY_SWEEPS * float(X.rows().values.size / X.shape[0]))
+
+
+def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a smooth loss has few dual variables, and sweeps over them take less time than Newton steps.
+
+    Those of the squared hinge need many steps: the samples within the margin change from one to the next.  Sweeps
+    without free intercept are few at any lambda; with one, those of the logistic loss never take less time.
+    """
+    X = features(risk)
+    if not (isinstance(risk, CurvedRisk) and isinstance(X, Matrix) and has_dual(risk, reg)):
+        return False
+    is_hinge = isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge)
+    if samples_per_feature(risk) > (2.0 if is_hinge else 1.0):
+        return False
+    if not isinstance(X, SparseDesign):
+        return is_hinge and dual_condition(X, reg) >= WEAK_DENSE
+    if is_smooth_with_intercept(risk):
+        return has_quadratic_dual(risk, reg) and dual_condition(X, reg) >= WEAK_BALANCED
+    return isinstance(risk, LinearRisk) or dual_condition(X, reg) >= WEAK_SOFTMAX
+
+
+def may_have_slow_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps for a smooth loss without kinks in its slope may be slow: many samples and a small lambda."""
+    X = features(risk)
+    if not (isinstance(X, Matrix) and isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic)):
+        return False
+    return samples_per_feature(risk) > SLOW_SAMPLES and dual_condition(X, reg) > SLOW_SWEEPS
+
+
+def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough."""
+    X = large_sparse(risk)
+    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+        return False
+    return has_quadratic_dual(risk, reg) and dual_condition(X, reg) <= EASY_DUAL
+
+
+def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
+    """The same for the logistic loss, whose Newton steps are few at large lambda and take no time with few entries."""
+    X = large_sparse(risk)
+    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+        return False
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic) and has_dual(risk, reg)):
+        return False
+    return X.rows().values.size >= MANY_ENTRIES and EASIEST_LOGISTIC <= dual_condition(X, reg) <= EASY_LOGISTIC
