@@ -14,9 +14,10 @@ from undercut.losses import CrammerSinger
 from undercut.maps.design import WithConstant, as_design
 from undercut.solvers import DualCoordinate, LineSearchBundle
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.dual import class_descent as module
+from undercut.solvers.coordinate.dual import class_descent as module, clusters as clusters_module
 from undercut.solvers.coordinate.dual.class_descent import MarginDescent, class_descent
 from undercut.solvers.coordinate.dual.class_dual import class_dual
+from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 
 K = 5
 
@@ -125,6 +126,66 @@ def test_longer_moves_save_passes_of_slow_sweeps(monkeypatch):
     assert relaxed.trace[-1].n_passes < 0.8 * plain.trace[-1].n_passes
     assert relaxed.lower_bound <= plain.objective
     assert plain.lower_bound <= relaxed.objective
+
+
+def contradicted(pairs=15):
+    """Sparse rows with classes that fit them, and some of them once more with another class and a little noise."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 500), density=0.04, format="csr", rng=rng).toarray()
+    y = (X @ rng.standard_normal((500, K))).argmax(axis=1)
+    copies = X[:pairs] + 0.03 * X[pairs : 2 * pairs]
+    return MulticlassRisk(
+        sp.csr_array(np.vstack([X, copies])), np.append(y, (y[:pairs] + 1) % K), CrammerSinger(), n_classes=K
+    )
+
+
+def test_clusters_are_nearly_equal_rows_of_different_classes():
+    risk = contradicted()
+    clusters = Clusters.among(class_dual(risk, L2(1e-6)), np.arange(risk.n_samples))
+    pairs = {tuple(sorted(clusters.members[at : at + 2])) for at in clusters.starts[:-1]}
+    assert pairs == {(i, 300 + i) for i in range(15)}
+    rows = risk.features.X[clusters.members[:2]]
+    np.testing.assert_allclose(clusters.grams[:4].reshape(2, 2), (rows @ rows.T).toarray())
+    assert Clusters.among(class_dual(risk, L2(1e-6)), np.arange(300)) is None
+
+
+def test_nearly_opposite_rows_of_the_same_class_are_a_cluster():
+    X, y = np.array([[1.0, 2.0], [-1.0, -2.1], [-1.0, -2.0], [2.0, -1.0]]), np.array([0, 0, 1, 1])
+    dual = class_dual(MulticlassRisk(X, y, CrammerSinger()), L2(1e-3))
+    assert sorted(Clusters.among(dual, np.arange(4)).members) == [0, 1, 2]  # 1 and 2 are nearly equal
+
+
+def test_no_cluster_is_larger_than_the_largest():
+    X = 1.0 + 0.01 * np.random.default_rng(0).random((40, 3))
+    dual = class_dual(MulticlassRisk(X, np.arange(40) % 4, CrammerSinger()), L2(1e-3))
+    clusters = Clusters.among(dual, np.arange(40))
+    assert np.diff(clusters.starts).max() == clusters_module.LARGEST
+    assert len(set(clusters.members)) == clusters.members.size
+
+
+def test_a_sweep_over_clusters_stays_feasible_and_grows_as_it_tells():
+    risk = contradicted()
+    descent = swept(risk, 1e-7, 2)
+    before, dual = descent.value(), descent.dual
+    clusters = Clusters.among(dual, suspects(dual, descent.a))
+    growth = clusters.sweep(dual, descent.counts, descent.a, descent.v)
+    assert descent.value() - before == pytest.approx(growth, rel=1e-9)
+    assert growth > 0.1 * before
+    np.testing.assert_allclose(descent.v, risk.features.X.T @ descent.a, atol=1e-9)
+    np.testing.assert_allclose(descent.a.sum(axis=1), 0.0, atol=1e-8)
+    assert dual.shares(descent.a).min() >= 0.0
+
+
+@pytest.mark.parametrize("lam", [1e-5, 1e-7])
+def test_clusters_save_passes_where_rows_contradict_each_other(lam, monkeypatch):
+    risk, stop = contradicted(), Stop(gap_rel=1e-5, max_passes=3000)
+    together = minimize(risk, L2(lam), DualCoordinate(), stop=stop)
+    monkeypatch.setattr(clusters_module, "LARGEST", 1)
+    apart = minimize(risk, L2(lam), DualCoordinate(), stop=stop)
+    assert together.status is Status.CONVERGED
+    assert together.trace[-1].n_passes < 0.7 * apart.trace[-1].n_passes
+    assert together.lower_bound <= apart.objective
+    assert apart.lower_bound <= together.objective
 
 
 @pytest.mark.parametrize("lam", [1e-1, 1e-3, 1e-5])

@@ -51,6 +51,16 @@ def several(loss, **settings):
     return MulticlassRisk(X, np.arange(60) % 3, loss, **settings)
 
 
+def contradicted():
+    """Rows of several classes, and each of them once more with another class and a little noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y = np.arange(40) % 4
+    return MulticlassRisk(
+        np.vstack([X, X + 0.02 * rng.standard_normal(X.shape)]), np.append(y, (y + 1) % 4), CrammerSinger()
+    )
+
+
 def many_samples():
     X, _ = samples(n=1500, d=30)
     return MulticlassRisk(X, (X[:, :3] + X[:, 3:6]).argmax(axis=1), Softmax(), fit_intercept=True)
@@ -118,6 +128,7 @@ CASES = {
     "dual_coordinate": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L2_SMALL),
     "dual_coordinate elastic": lambda: (linear(Logistic()), ElasticNet(0.01)),
     "dual_coordinate classes": lambda: (several(CrammerSinger()), L2_SMALL),
+    "dual_coordinate clusters": lambda: (contradicted(), L2(1e-7)),
     "dual_coordinate softmax": lambda: (several(Softmax()), L2_SMALL),
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),

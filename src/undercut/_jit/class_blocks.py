@@ -79,10 +79,25 @@ def scores(values, columns, start, stop, offset, mine, count, V, total, g):
         for m in range(count):
             g[m] += total[mine[m]]
         return
-    for j in range(start, stop):
-        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
-        for m in range(count):
-            g[m] += x * V[at, np.uint64(mine[m])]
+    quads = count - count % 4
+    for m in range(0, quads, 4):  # sums in registers need not wait for each other
+        first, second, third, fourth = mine[m], mine[m + 1], mine[m + 2], mine[m + 3]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for j in range(start, stop):
+            x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+            a += x * V[at, np.uint64(first)]
+            b += x * V[at, np.uint64(second)]
+            c += x * V[at, np.uint64(third)]
+            d += x * V[at, np.uint64(fourth)]
+        g[m] += a
+        g[m + 1] += b
+        g[m + 2] += c
+        g[m + 3] += d
+    for m in range(quads, count):
+        k, a = np.uint64(mine[m]), 0.0
+        for j in range(start, stop):
+            a += np.float64(values[j]) * V[np.uint64(columns[j - offset]), k]
+        g[m] += a
 
 
 @njit(cache=True, nogil=True)

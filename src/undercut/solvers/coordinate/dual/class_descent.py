@@ -15,6 +15,7 @@ from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
+from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 from undercut.solvers.coordinate.dual.descent import Descent, row_work
 from undercut.solvers.coordinate.dual.face import ACCURACY, FacedDescent, Pace, Point, Search
 from undercut.solvers.coordinate.dual.start import End, best_start, halved
@@ -52,6 +53,7 @@ class MarginDescent(FacedDescent[MarginDual]):
     in_window: int = 0  # sweeps
     growth: float = 0.0  # of the dual in these
     last_growth: float = math.inf  # in the window before
+    clusters: Clusters | None = None  # samples whose moves slow each other down
 
     @override
     def copy(self) -> Self:
@@ -152,13 +154,24 @@ class MarginDescent(FacedDescent[MarginDual]):
 
     @override
     def _end_sweep(self) -> None:
+        if self.clusters is not None:
+            self.growth += self.clusters.sweep(self.dual, self.counts, self.a, self.v)
+            self.work += self.clusters.work
         self.in_window += 1
         if self.in_window == WINDOW:
             if self.growth > SLOW * self.last_growth:
                 self.is_slow = True
                 self.is_far = self.is_far or self.gain > FAR * (self.gain + self.value())
+            if self.is_far:
+                self._gather()
             self._begin_window(self.growth)
         super()._end_sweep()
+
+    def _gather(self) -> None:
+        """Find the clusters among the samples that matter most by now."""
+        chosen = suspects(self.dual, self.a)
+        self.clusters = Clusters.among(self.dual, chosen)
+        self.work += chosen.size * row_work(self.dual.rows, chosen) // 2
 
     def _begin_window(self, last_growth: float) -> None:
         self.in_window, self.growth, self.last_growth = 0, 0.0, last_growth
