@@ -98,7 +98,7 @@ def images(rng: Generator) -> Made:
     smooth *= np.exp(-0.05 * (np.arange(256)[:, None] // 16 - np.arange(256) // 16) ** 2)
     shape = rng.integers(10, size=7300)
     patterns = rng.standard_normal((50, 256)) @ smooth
-    X = patterns[shape] + 0.7 * rng.standard_normal((7300, 40)) @ patterns[10:]
+    X = patterns[shape] + 0.25 * rng.standard_normal((7300, 40)) @ patterns[10:]
     X = np.tanh(X / X.std())
     return X, np.eye(10)[shape] - 0.5 + 0.1 * _linear(rng, X, 10)
 

@@ -410,7 +410,16 @@ class OwnLoss(MulticlassLoss):
     ("risk", "reg", "words"),
     [
         (MulticlassRisk(np.eye(3), np.arange(3), OwnLoss()), L2(0.1), "needs the CrammerSinger or the Softmax loss"),
-        (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger(), fit_intercept=True), L2(0.1), "no free intercepts"),
+        (
+            MulticlassRisk(np.eye(3), np.arange(3), Softmax(), fit_intercept=True),
+            L2(0.1),
+            "has free intercepts .* only",
+        ),
+        (
+            MulticlassRisk(WithConstant(as_design(np.eye(3))), np.arange(3), CrammerSinger(), fit_intercept=True),
+            L2(0.1),
+            "leave one of them out",
+        ),
         (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), ElasticNet(0.1), "L2 without center"),
         (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), L2(0.1, center=np.ones(9)), "L2 without center"),
     ],

@@ -128,6 +128,7 @@ CASES = {
     "dual_coordinate": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L2_SMALL),
     "dual_coordinate elastic": lambda: (linear(Logistic()), ElasticNet(0.01)),
     "dual_coordinate classes": lambda: (several(CrammerSinger()), L2_SMALL),
+    "dual_coordinate intercepts": lambda: (several(CrammerSinger(), fit_intercept=True), L2_SMALL),
     "dual_coordinate clusters": lambda: (contradicted(), L2(1e-7)),
     "dual_coordinate softmax": lambda: (several(Softmax()), L2_SMALL),
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),

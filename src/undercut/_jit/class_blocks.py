@@ -182,3 +182,61 @@ def class_products(dense, indptr, columns, values, constant, A, V):
             count += A[i, k] != 0.0
         start, stop, offset = row(dense, indptr, width, np.uint64(i))
         subtract(values, columns, start, stop, offset, constant, which, count, moved, V)
+
+
+@njit(cache=True, nogil=True)
+def balance_shares(q, missing):
+    """Move shares between the classes of the samples, until all of q has ``missing_k`` more of each class k.
+
+    First between classes that both have a share of a sample, which costs the dual least.  Changes both arrays.
+    """
+    n, n_classes = q.shape
+    room, part = np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_classes))
+    which, old = np.empty(n_classes, np.int64), np.empty(n_classes)
+    for i in range(n):
+        count = _held(q[i], which)
+        for first in which[:count]:
+            for second in which[:count]:
+                room[first, second] += min(q[i, first], q[i, second]) / count
+    for giver in range(n_classes):
+        for taker in range(n_classes):
+            amount = min(-missing[giver], missing[taker], room[giver, taker])
+            if amount > 0.0:
+                part[giver, taker] = amount / room[giver, taker]
+                missing[giver] += amount
+                missing[taker] -= amount
+    for i in range(n):
+        count = _held(q[i], which)
+        old[:] = q[i]
+        for giver in which[:count]:
+            for taker in which[:count]:
+                amount = part[giver, taker] * min(old[giver], old[taker]) / count
+                q[i, giver] -= amount
+                q[i, taker] += amount
+    _hand_over(q, missing)
+
+
+@njit(cache=True, nogil=True)
+def _held(shares, which):
+    """Fill ``which`` with the classes that have a share; how many."""
+    count = 0
+    for k in range(shares.size):
+        which[count] = k
+        count += shares[k] > 0.0
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _hand_over(q, missing):
+    """Classes that have too much give it to those that lack it, whatever samples it comes from."""
+    wanted = np.maximum(missing, 0.0)
+    total = wanted.sum()
+    for k in range(missing.size):
+        held = q[:, k].sum()
+        if missing[k] < 0.0 and total > 0.0 and held > 0.0:
+            part = min(1.0, -missing[k] / held)
+            for i in range(q.shape[0]):
+                amount = part * q[i, k]
+                q[i, k] -= amount
+                for taker in range(missing.size):
+                    q[i, taker] += amount * (wanted[taker] / total)

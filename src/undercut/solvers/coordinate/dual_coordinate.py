@@ -18,9 +18,10 @@ import numpy as np
 from typing_extensions import override
 
 from undercut.accuracy import wanted_gap
-from undercut.contracts import Regularizer, Risk, Solver, StoredDesign
+from undercut.contracts import Regularizer, Risk, ScoreFunction, Solver, StoredDesign
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.maps.design import WithConstant
 from undercut.regularizers import L2, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
@@ -141,7 +142,7 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
     @override
     def restored(self, risk: DualRisk, reg: DualReg, state: DualCoordinateState) -> DualCoordinateState:
-        return replace(state, descent=replace(state.descent, dual=_dual(risk, reg)))
+        return replace(state, descent=state.descent.with_dual(_dual(risk, reg)))
 
     @override
     def ended(self, state: DualCoordinateState) -> Status | None:
@@ -174,16 +175,20 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
 
 def _check_classes(risk: MulticlassRisk, reg: Regularizer) -> None:
-    """Several classes: a loss with known conjugate, plain squares, and no free intercepts."""
+    """Several classes: a loss with known conjugate, plain squares, and free intercepts for Crammer-Singer only."""
     if not isinstance(risk.loss, CrammerSinger | Softmax):
         raise CapabilityError(
             "DualCoordinate needs the CrammerSinger or the Softmax loss for several classes, and got "
             f"{type(risk.loss).__name__}: use Lbfgs"
         )
-    if risk.fit_intercept:
+    if risk.fit_intercept and not isinstance(risk.loss, CrammerSinger):
         raise CapabilityError(
-            "DualCoordinate has no free intercepts for several classes: append a constant feature to X, or use "
-            "LineSearchBundle"
+            "DualCoordinate has free intercepts for several classes only with the CrammerSinger loss: append a "
+            "constant feature to X, or use TruncatedNewton"
+        )
+    if risk.fit_intercept and isinstance(risk.features, WithConstant):
+        raise CapabilityError(
+            "DualCoordinate has no room for a constant feature beside free intercepts: leave one of them out"
         )
     if not isinstance(reg, L2) or reg.center is not None or reg.weights is not None:
         raise CapabilityError(
@@ -229,7 +234,7 @@ def _toward(
 ) -> tuple[ScoreLine, float, FloatArray, float]:
     """(line, t, solution, objective) at the minimum of J on the line from the solution to a multiple of v's w."""
     best, objective, dual = state.solution, state.progress.objective, state.descent.dual
-    w, scores = _scaled(risk, reg, dual.primal(v), scores)
+    w, scores = _scaled(reg, dual.primal(v), scores, *state.descent.on_rays(v))
     line, direction = state.line.toward(state.t, scores), w - best
     farthest = FARTHEST if isinstance(reg, L2) else 1.0  # beyond w the rise of another reg is not known
     t = min(line.minimizer(*_along(reg, best, w, direction), accuracy=LINE_ACCURACY), farthest)
@@ -248,14 +253,16 @@ def _moved(w: FloatArray, t: float, direction: FloatArray) -> FloatArray:
     return moved
 
 
-def _scaled(risk: DualRisk, reg: DualReg, w: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _scaled(
+    reg: DualReg, w: FloatArray, scores: FloatArray, phi: ScoreFunction, shift: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
     """The best multiple of w and its scores: a little longer, w meets the margins that the sweeps just miss.
 
-    Both are overwritten.
+    Both are overwritten.  ``phi`` is the risk as a function of scores to which ``shift`` is added.
     """
+    shifted = scores + shift
     for sign, (slope, curvature) in _both_ways(reg, w):
-        ray = ScoreLine(risk, scores, sign * scores)
-        t = ray.minimizer(slope, curvature, accuracy=RAY_ACCURACY)
+        t = phi.minimizer(shifted, sign * shifted, slope, curvature, RAY_ACCURACY)
         if t > 0.0:
             w *= 1.0 + sign * t
             scores *= 1.0 + sign * t

@@ -12,8 +12,10 @@ from typing_extensions import override
 from undercut._jit.class_blocks import sweep_classes
 from undercut._jit.class_face import add_class_rows, class_residual, class_steps, lift_classes, project_shares
 from undercut._jit.entropy_blocks import sweep_entropies
+from undercut.contracts import ScoreFunction
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
+from undercut.risks.scores.class_scores import ClassScores
 from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
 from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 from undercut.solvers.coordinate.dual.descent import Descent, row_work
@@ -25,6 +27,9 @@ WINDOW = 5  # sweeps whose growth of the dual is compared with that of as many b
 SLOW = 0.4  # share of that growth: where more is left, sweeps alone take long
 FAR = 0.1  # estimate of the gap, relative to the objective, from which on attempts do not wait
 RELAXED = 1.5  # length of the moves of a sample from then on, in those to its own optimum
+CONSTRAINED = 0.3  # share of the gap: where samples could gain less, the multipliers of free intercepts move
+FIRST_RHO = 0.3  # of the mean squared length of a row
+SMALLEST = 1e-300  # of it, where all rows are empty
 LIFTS = 3  # sweeps that lift scores to their margins
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
 
@@ -54,10 +59,18 @@ class MarginDescent(FacedDescent[MarginDual]):
     growth: float = 0.0  # of the dual in these
     last_growth: float = math.inf  # in the window before
     clusters: Clusters | None = None  # samples whose moves slow each other down
+    rho: float = 0.0  # of the augmented Lagrangian; 0 without free intercepts
+    b: FloatArray  # multipliers
+    excess: float = math.inf  # largest |sum_i A_ik| when these were last changed ...
+    moved: int = -1  # ... and the work until then
 
     @override
     def copy(self) -> Self:
         return replace(super().copy(), classes=self.classes.copy(), counts=self.counts.copy())
+
+    @override
+    def with_dual(self, dual: MarginDual) -> Self:
+        return super().with_dual(dual.shifted(self.rho, self.b) if self.rho > 0.0 else dual)
 
     @property
     @override
@@ -128,6 +141,14 @@ class MarginDescent(FacedDescent[MarginDual]):
             self._restart()
 
     @override
+    def on_rays(self, v: FloatArray) -> tuple[ScoreFunction, FloatArray | float]:
+        """The best intercepts of a point cost as much as several sweeps; those of the dual point are near."""
+        if self.rho == 0.0:
+            return super().on_rays(v)
+        risk, intercepts = self.dual.risk, self.b + math.sqrt(self.rho) * v[-1]
+        return ClassScores(risk.loss, risk.y, risk.weight, risk.n_classes), np.tile(intercepts, risk.n_samples)
+
+    @override
     def lifted(self) -> FloatArray:
         if not self.face.has_begun:
             return self.v
@@ -182,6 +203,24 @@ class MarginDescent(FacedDescent[MarginDual]):
         self.counts[:] = self.classes.shape[1]
         self._begin_window(math.inf)
 
+    @override
+    def look_around(self, scores: FloatArray, gap: float) -> float:
+        if self.rho > 0.0 and self.last_gain < CONSTRAINED * gap:
+            self._move_multipliers()  # the rest of the gap is that of the constraints
+        return super().look_around(scores, gap)
+
+    def _move_multipliers(self) -> None:
+        """The present intercepts become the multipliers; a rho that has not halved the excess is too small."""
+        if self.work == self.moved:  # no sweep has shown what the last move does
+            return
+        excess = self.a.sum(axis=0)
+        largest = float(np.abs(excess).max())
+        rho = 2.0 * self.rho if largest > 0.5 * self.excess else self.rho
+        change = rho * excess
+        self.v[-1] *= math.sqrt(rho / self.rho)
+        self.dual = self.dual.shifted(rho, change)
+        self.b, self.rho, self.excess, self.moved = self.b + change, rho, largest, self.work
+
 
 @dataclass(eq=False, kw_only=True)
 class EntropyDescent(Descent[EntropyDual]):
@@ -200,8 +239,10 @@ class EntropyDescent(Descent[EntropyDual]):
 
 def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
     """The sweeps over such a problem, from ``lam A = -slopes``."""
-    dual = class_dual(risk, reg)
-    return _descent(dual, *halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam)))
+    dual, b = class_dual(risk, reg), np.zeros(risk.n_classes)
+    if isinstance(dual, MarginDual) and risk.fit_intercept:
+        dual = dual.shifted(max(FIRST_RHO * float(risk.weight @ dual.squares), SMALLEST), b)
+    return _descent(dual, b, *halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam)))
 
 
 def followed_classes(
@@ -209,17 +250,23 @@ def followed_classes(
 ) -> MarginDescent | EntropyDescent:
     """The same after a run with another lambda, from the ends of the last two."""
     dual = class_dual(risk, reg)
-    descent = _descent(dual, *best_start(dual, *ends))
-    if isinstance(descent, MarginDescent) and isinstance(last, MarginDescent):
-        descent.face = last.face.followed()
-    return descent
+    if not (isinstance(dual, MarginDual) and isinstance(last, MarginDescent)):
+        return _descent(dual, np.zeros(risk.n_classes), *best_start(dual, *ends))
+    dual = last.with_dual(dual).dual
+    return replace(_margin_descent(dual, last.b, *best_start(dual, *ends)), face=last.face.followed())
 
 
-def _descent(dual: ClassDual, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:
-    n, n_classes = a.shape
-    v, order = dual.kernel_vector(z), np.arange(n)
+def _descent(dual: ClassDual, b: FloatArray, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:
     if isinstance(dual, EntropyDual):
-        return EntropyDescent(dual=dual, a=a, v=v, order=order, active=n)
+        return EntropyDescent(dual=dual, a=a, v=dual.kernel_vector(z), order=np.arange(len(a)), active=len(a))
     assert isinstance(dual, MarginDual)
+    return _margin_descent(dual, b, a, z)
+
+
+def _margin_descent(dual: MarginDual, b: FloatArray, a: FloatArray, z: FloatArray) -> MarginDescent:
+    n, n_classes = a.shape
     classes, counts = np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)), np.full(n, n_classes, dtype=np.int32)
-    return MarginDescent(dual=dual, a=a, v=v, order=order, active=n, classes=classes, counts=counts)
+    return MarginDescent(
+        dual=dual, a=a, v=dual.kernel_vector(z), order=np.arange(n), active=n, classes=classes, counts=counts,
+        b=b, rho=dual.rho,
+    )  # fmt: skip

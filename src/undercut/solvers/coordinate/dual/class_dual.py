@@ -6,6 +6,14 @@ With p_i a distribution over the classes and ``A_ik = weight_i / lam ([k = y_i] 
 
     Crammer-Singer   gain_i(p) = sum_k p_k label_loss[y_i, k]
     softmax          gain_i(p) = -sum_k p_k log p_k
+
+Free intercepts of the Crammer-Singer loss add the constraints ``sum_i A_ik = 0``.  They are the multipliers b of these
+in the augmented Lagrangian
+
+    D(A) - lam sum_k (b_k s_k + rho/2 s_k^2),      s_k = sum_i A_ik
+
+which is the same dual with b_k added to ``label_loss[:, k]`` and a constant feature ``sqrt(rho)``.  A bound is taken at
+the nearby point that meets the constraints.
 """
 
 from __future__ import annotations
@@ -13,14 +21,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut._jit.class_blocks import class_products
+from undercut._jit.class_blocks import balance_shares, class_products
 from undercut._jit.dual_coordinate import ROW_COST, squared_norms
 from undercut.contracts import Rows
 from undercut.losses import CrammerSinger
@@ -61,11 +69,20 @@ class ClassDual(ABC):
     def kernel_vector(self, z: FloatArray) -> FloatArray:
         return z.copy()
 
+    @property
+    def width(self) -> int:
+        """The number of rows of v."""
+        return self.risk.features.shape[1]
+
     def primal(self, v: FloatArray) -> FloatArray:
-        return v.T.flatten()
+        return self._weights(v).flatten()
 
     def scores(self, v: FloatArray) -> FloatArray:
-        return cast(Matrix, self.risk.features).matmat(v.T).reshape(-1)
+        return cast(Matrix, self.risk.features).matmat(self._weights(v)).reshape(-1)
+
+    def _weights(self, v: FloatArray) -> FloatArray:
+        """Those of the features, one row per class."""
+        return v[: self.risk.features.shape[1]].T
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """``D(A)``, given ``z = X' A``."""
@@ -110,12 +127,25 @@ class ClassDual(ABC):
 class MarginDual(ClassDual):
     """Of the Crammer-Singer loss."""
 
-    costs: FloatArray  # label_loss
+    costs: FloatArray  # label_loss, and the multipliers of free intercepts
+    rho: float = 0.0  # positive with free intercepts: the square of the constant feature in ``rows``
+
+    def shifted(self, rho: float, change: FloatArray) -> MarginDual:
+        """With another ``rho``, and the multipliers moved by ``change``."""
+        rows, squares = self.rows._replace(constant=math.sqrt(rho)), self.squares + (rho - self.rho)
+        return replace(self, rows=rows, squares=squares, costs=self.costs + change, rho=rho)
+
+    @property
+    @override
+    def width(self) -> int:
+        return super().width + (self.rho > 0.0)
 
     @property
     @override
     def reach(self) -> float:
         """Of ``D >= 0``, by the largest gain; and not less than a sample's part, whose shares are rounded too."""
+        if self.rho > 0.0:  # the point of a bound differs from that of the sweeps
+            return math.inf
         largest = math.sqrt(2.0 * float(self.cap @ self.costs.max(axis=1)[self.risk.y]))
         return max(largest, float((self.cap * np.sqrt(self.squares)).max()))
 
@@ -125,12 +155,22 @@ class MarginDual(ClassDual):
 
     @override
     def products(self, a: FloatArray) -> FloatArray:
-        z = np.empty((self.risk.features.shape[1], self.risk.n_classes))
+        z = np.empty((self.width, self.risk.n_classes))
         class_products(*self.rows, a, z)
         return z
 
+    def feasible(self, a: FloatArray) -> FloatArray:
+        """A point near a whose sums of classes are zero but for rounding."""
+        shares = np.maximum(self.shares(a), 0.0)
+        balance_shares(shares, a.sum(axis=0))
+        shares[np.arange(self.cap.size), self.risk.y] -= self.cap
+        return self.settled(-shares)
+
     @override
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
+        if self.rho > 0.0:
+            feasible = self.feasible(a)
+            return super().bound(feasible, self.products(feasible), 0.0)
         if drift > 0.0:  # z is not that of the feasible point, whose shares differ by rounding
             feasible = self.settled(a)
             drift += float(np.sqrt(self.squares) @ np.abs(feasible - a).sum(axis=1)) * (1.0 + ROUNDING)

@@ -33,7 +33,7 @@ class Clusters(NamedTuple):
     @classmethod
     def among(cls, dual: MarginDual, chosen: Array) -> Self | None:
         """Those among the chosen samples; ``None`` where there is none."""
-        width = dual.risk.features.shape[1]
+        width = dual.width
         names = contradictions(*dual.rows, dual.squares, dual.risk.y, chosen, COSINE, LARGEST, width)
         sizes = np.bincount(names, minlength=chosen.size)
         together = np.flatnonzero(sizes[names] > 1)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import ROW_COST, shuffle
-from undercut.contracts import Rows
+from undercut.contracts import Rows, ScoreFunction
+from undercut.risks import ScoreRisk
 from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
@@ -34,6 +35,10 @@ class Due(NamedTuple):
 
 class Dual(Protocol):
     """The constants of a dual problem; a point a of it gives ``z = X' a``, the sweeps' vector v and the primal w."""
+
+    @property
+    def risk(self) -> ScoreRisk:
+        """The risk of the primal problem."""
 
     @property
     def pass_work(self) -> int:
@@ -115,6 +120,10 @@ class Descent(ABC, Generic[D]):
         """When the next certificate is due, unless ``is_ripe`` comes first."""
         return Due(1, 0.6, 0.3)
 
+    def with_dual(self, dual: D) -> Self:
+        """The same state, of which a file holds all but the dual."""
+        return replace(self, dual=dual)
+
     def settled(self) -> Self:
         """The best feasible point that the work done so far gives; itself where that is ``a``."""
         return self
@@ -124,6 +133,10 @@ class Descent(ABC, Generic[D]):
 
     def seen(self, scores: FloatArray, gap: float, goal: float) -> None:
         """What a certificate at ``a`` tells the sweeps: all scores, the gap over m, and that at which the run ends."""
+
+    def on_rays(self, v: FloatArray) -> tuple[ScoreFunction, FloatArray | float]:
+        """The risk as a function of the scores of v, and what to add to these, for many points of little cost each."""
+        return self.dual.risk.phi, 0.0
 
     def lifted(self) -> FloatArray:
         """The v of a point near that of ``a`` which may have a smaller objective."""
