@@ -39,6 +39,7 @@ FEW_SAMPLES = 2.0  # samples per parameter up to which the equations have the si
 VERY_SMALL, SMALL = 100, 500  # numbers of samples up to which they always have, and may have in the last steps
 MOST_ENTRIES = 10_000_000  # of a dense copy of X
 SPARSE = 0.05  # share of the products of entries of a column that are not zero, up to which these alone are computed
+MOST_EQUATIONS = 15_000  # dense equations beyond this take half a minute of a processor and gigabytes in every step
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
 
@@ -235,6 +236,19 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
         raise CapabilityError(
             f"{solver} needs a penalty that is quadratic or a sum of absolute values, squares and bounds, and "
             f"{type(reg).__name__} is neither: use L2, L1, ElasticNet or Boxed, or LevelBundle as the solver"
+        )
+
+
+def check_size(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
+    """Raise ``CapabilityError`` where the equations of a step are too many for a dense matrix."""
+    n, d = risk.design.shape
+    if d <= MOST_EQUATIONS:
+        return
+    size = n if n < d and KinkedProgram(risk, reg, 1.0).is_dual else d
+    if size > MOST_EQUATIONS:
+        raise CapabilityError(
+            f"{solver} solves {size} linear equations in every step, for X of {n} x {d}, and is for at most "
+            f"{MOST_EQUATIONS}: use 'auto' as the solver, or LineSearchBundle (LevelBundle for L1 and bounds)"
         )
 
 
