@@ -28,7 +28,7 @@ from undercut.errors import CapabilityError
 from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
-from undercut.risks.scores.mean_loss import FixedSmooth
+from undercut.risks.scores.mean_loss import FixedPiecewise, FixedSmooth
 from undercut.solvers.coordinate.dual.conjugates import conjugate_of
 from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
@@ -267,9 +267,9 @@ def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
     loss, weight = risk.loss, risk.weight
     if is_rounded(loss):
         return _rounded(risk, start)
-    if not isinstance(loss, PiecewiseLinearLoss):
+    if not isinstance(risk.phi, FixedPiecewise):
         return no_kinks(weight.size)
-    pieces = loss.pieces(risk.y)
+    pieces = risk.phi.pieces
     caps = pieces.jumps[:, None] * weight
     caps[caps <= NEGLIGIBLE * caps.sum() / caps.size] = 0.0
     return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros(caps.shape))
