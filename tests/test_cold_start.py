@@ -13,7 +13,7 @@ COUNT = """
 import numpy as np, scipy.sparse as sp
 from numba.core import event
 from sklearn.datasets import dump_svmlight_file
-from undercut import LinearClassifier, LinearRegressor, load_svmlight
+from undercut import LinearClassifier, LinearRegressor, OnlineClassifier, Ranker, load_svmlight
 
 class Names(event.Listener):
     def on_start(self, event):
@@ -28,6 +28,9 @@ y = np.sign(X[:, 0] + 0.5 * rng.standard_normal(400))
 FITS = {
     "sparse": "dump_svmlight_file(X, y, '{0}/file'); X, y, _ = load_svmlight('{0}/file'); LinearClassifier().fit(X, y)",
     "dense": "LinearClassifier().fit(X, y); LinearClassifier(penalty='l1').fit(X, y)",
+    "few": "X, y = X[:9], y[:9]; LinearClassifier(penalty='l1').fit(X, y); LinearRegressor(loss='absolute').fit(X, y)",
+    "online": "OnlineClassifier().fit(X, y); OnlineClassifier(loss='logistic').fit(X, y)",
+    "ranking": "Ranker().fit(X, y + 1.0, qid=np.arange(400) // 20)",
     "classes": "LinearClassifier(multi_class='crammer_singer').fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))",
 }
 

@@ -353,3 +353,18 @@ def test_the_gram_matrix_of_many_sparse_rows_is_the_same_on_any_number_of_thread
     design = LinearRisk(X, np.ones(X.shape[0]), Hinge()).design
     np.testing.assert_allclose(design.weighted_gram(g), (dense.T * g) @ dense, rtol=1e-10)
     assert np.array_equal(design.weighted_gram(g), design.weighted_gram(g))
+
+
+def wide(n, d):
+    X = sp.random_array((n, d), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    return LinearRisk(X, np.resize([1.0, -1.0], n), Hinge())
+
+
+@pytest.mark.parametrize("reg", [L1(1e-3), L2(1e-3)])
+def test_more_equations_than_a_step_can_solve_are_refused_before_the_first(reg):
+    with pytest.raises(CapabilityError, match=r"20000 linear equations .* use 'auto'"):
+        minimize(wide(20_000, 44_000), reg, InteriorPoint())
+
+
+def test_many_features_are_accepted_where_samples_are_few():
+    InteriorPoint().check(wide(50, 44_000), L1(1e-3))

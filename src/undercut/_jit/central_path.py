@@ -86,13 +86,13 @@ def follow(
         idle, last_total = 0 if is_closer else idle + 1, total
         if gap < least:
             least = gap
-            _copy(x, inside, best_x, best)
+            best_x, best = x.copy(), inside.copy()
         patience = PATIENCE if least < NEAR * abs(whole) else FIRST_PATIENCE
         if least <= enough or idle > patience or step == max_steps or not gap < math.inf:
             break
 
         # 2. A direction, with as much damping as smooth losses need.
-        reach, damping = _direction(
+        reach, damping, dx, change = _direction(
             X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping,
             scores, slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
         )  # fmt: skip
@@ -112,7 +112,7 @@ def _direction(
     X, has_intercept, signs, kinks, penalty, entropy, number, targets, x, total, shares, is_dual, damping, scores,
     slopes, curved, residual, smooth, inside, base, stiff, tilt, bend, pull, D, dx, ds, change,
 ):  # fmt: skip
-    """(reach, damping): fill the direction; how far to go along it, and with how much damping that was found."""
+    """(reach, damping, dx, change): how far to go along a direction, with how much damping it was found, and itself."""
     n, d = X.shape
     damping = 0.1 * damping if damping > FIRST_DAMPING else 0.0
     while True:
@@ -128,7 +128,7 @@ def _direction(
         newton_move(X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds)
         full = 1.0
         if shares > 0.0:
-            full = _corrected(
+            full, dx, change = _corrected(
                 X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds,
                 scores, kinks, inside, D, total, shares, number, change,
             )  # fmt: skip
@@ -139,18 +139,8 @@ def _direction(
                 penalty, entropy, number, targets, x, total, scores, slopes, curved, residual, smooth, dx, ds, full
             )  # fmt: skip
         if reach > TRUSTED * full or damping > MOST_DAMPING or number == NO_LOSS:
-            return reach, damping
+            return reach, damping, dx, change
         damping = max(10.0 * damping, FIRST_DAMPING)
-
-
-@njit(**INLINED)
-def _copy(x, inside, to_x, to):
-    for j in range(x.size):
-        to_x[j] = x[j]
-    for part in range(4):
-        for k in range(inside.shape[1]):
-            for i in range(inside.shape[2]):
-                to[part, k, i] = inside[part, k, i]
 
 
 @njit(**INNER)
@@ -264,7 +254,7 @@ def _corrected(
     X, has_intercept, signs, bend, stiff, tilt, dual, entropy, L, is_rough, residual, pull, dx, ds,
     scores, kinks, inside, D, total, shares, number, change,
 ):  # fmt: skip
-    """How far the corrector may go, with further corrections where its step is short; fill dx and ``change``."""
+    """(reach, dx, change) of the corrector, with further corrections where its step is short."""
     first, to_dx = ds.copy(), np.empty(dx.size)
     aim, to_aim, to_change = np.empty(kinks.shape), np.empty(kinks.shape), np.empty(kinks.shape)  # longer than needed
     inverse, bent = barrier.reach(scores, kinks, inside, D, ds)
@@ -291,15 +281,11 @@ def _corrected(
         if trial == 0 or gain > 0.0:
             reach = longer
             aim, to_aim = to_aim, aim
-            for j in range(dx.size):
-                dx[j] = to_dx[j]
-            for k in range(D.shape[0]):
-                for i in range(D.shape[1]):
-                    for part in range(3):
-                        change[part, k, i] = to_change[part, k, i]
+            dx, to_dx = to_dx, dx
+            change, to_change = to_change, change
         if reach > LONG or (trial >= 2 and gain < LEAST_GAIN * FURTHER):
             break
-    return reach
+    return reach, dx, change
 
 
 @njit(**INLINED)

@@ -36,7 +36,7 @@ def run_pass(
     ``learning`` says that G is not known, and is the largest subgradient seen.  With ``growing`` a new phase starts
     where the norm has come close to R, and the pass ends where a phase has become long enough.
     """
-    first, done = 0, False
+    first, done = np.int64(0), False
     while first < order.size and not done:
         r = state[R]
         near2 = near_squared(r, epsilon, lam) if growing else math.inf
@@ -127,9 +127,10 @@ def _phase(
 @njit(cache=True, nogil=True)
 def _rescale(v, u, scale, weight_v):
     """Make ``scale`` one and ``weight_v`` zero: w and ``weight_v * v + u`` stay as they are."""
-    if weight_v != 0.0:
-        u += weight_v * v
-    v *= scale
+    for j in range(v.size):
+        if weight_v != 0.0:
+            u[j] += weight_v * v[j]
+        v[j] *= scale
 
 
 @njit(cache=True, forceinline=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from undercut._jit.compile import njit
+from undercut._jit.sorting import rising
 
 
 @njit(cache=True)
@@ -17,21 +18,31 @@ def pairwise_hinge(starts, grades, weight, scores, slopes):
     ``grades`` number the grades of each query from 0, the best.  A pair counts if ``s_i - 1 < s_j``: sorted by score,
     the i that count against j are a growing set, and a Fenwick tree over grades counts those above j in it.
     """
-    tree = np.empty(grades.max() + 2, np.int64)
+    tree = np.empty(_largest(grades) + 2, np.int64)
     value = 0.0
+    for i in range(slopes.size):
+        slopes[i] = 0.0
     for q in range(weight.size):
-        mine = slice(starts[q], starts[q + 1])
-        slopes[mine] = 0.0
         if weight[q] > 0.0:
+            mine = slice(starts[q], starts[q + 1])
             value += weight[q] * _pairs_of_query(grades[mine], scores[mine], tree, slopes[mine])
-            slopes[mine] *= weight[q]
+            for i in range(starts[q], starts[q + 1]):
+                slopes[i] *= weight[q]
     return value
+
+
+@njit(inline="always")
+def _largest(grades):
+    largest = 0
+    for i in range(grades.size):
+        largest = max(largest, grades[i])
+    return largest
 
 
 @njit(cache=True)
 def _pairs_of_query(grades, scores, tree, slopes):
-    order = np.argsort(scores)
-    tree = tree[: grades.max() + 2]
+    order = rising(scores)
+    tree = tree[: _largest(grades) + 2]
     _count_above(order, grades, scores, tree, slopes)
     n_pairs = _count_below(order, grades, scores, tree, slopes)
     value = float(n_pairs)
@@ -43,8 +54,9 @@ def _pairs_of_query(grades, scores, tree, slopes):
 @njit(cache=True)
 def _count_above(order, grades, scores, tree, slopes):
     """Add to each slope the documents of better grade that do not beat it by 1."""
-    tree[:] = 0
     reached = 0
+    for at in range(tree.size):
+        tree[at] = 0
     for j in order:
         while reached < order.size and scores[order[reached]] - 1.0 < scores[j]:
             _insert(tree, grades[order[reached]])
@@ -55,9 +67,11 @@ def _count_above(order, grades, scores, tree, slopes):
 @njit(cache=True)
 def _count_below(order, grades, scores, tree, slopes):
     """Subtract from each slope the documents of worse grade that it does not beat by 1; how many pairs there are."""
-    tree[:] = 0
     n_pairs, n_reached = 0, 0
-    for i in order[::-1]:
+    for at in range(tree.size):
+        tree[at] = 0
+    for at in range(order.size - 1, -1, -1):
+        i = order[at]
         while n_reached < order.size and scores[i] - 1.0 < scores[order[order.size - 1 - n_reached]]:
             _insert(tree, grades[order[order.size - 1 - n_reached]])
             n_reached += 1
@@ -91,7 +105,7 @@ def weighted_pairs(starts, grades, gain, discount, weight, scores, slopes):
     As ``pairwise_hinge``; gains and discounts are equal within a grade, so the documents that count against j are
     counted by grade, and one of the grade of j adds nothing.
     """
-    count = np.empty(grades.max() + 1, np.int64)
+    count = np.empty(_largest(grades) + 1, np.int64)
     level, place = np.empty(count.size), np.empty(count.size)  # gain and discount by grade
     value = 0.0
     for q in range(weight.size):
@@ -99,10 +113,10 @@ def weighted_pairs(starts, grades, gain, discount, weight, scores, slopes):
         slopes[mine] = 0.0
         if weight[q] > 0.0:
             mine_grades = grades[mine]
-            n = mine_grades.max() + 1
+            n = _largest(mine_grades) + 1
             for i in range(mine_grades.size):
                 level[mine_grades[i]], place[mine_grades[i]] = gain[mine][i], discount[mine][i]
-            order = np.argsort(scores[mine])
+            order = rising(scores[mine])
             total = _weigh(order, mine_grades, scores[mine], level[:n], place[:n], count[:n], 1.0, slopes[mine])
             _weigh(order[::-1], mine_grades, scores[mine], level[:n], place[:n], count[:n], -1.0, slopes[mine])
             slopes[mine] *= weight[q]
@@ -145,7 +159,7 @@ def worst_counts(starts, is_relevant, table, losses, scores, weights, worst):
         if n < 1:
             continue
         first = starts[q]
-        order = first + np.argsort(-scores[first : starts[q + 1]])
+        order = first + rising(-scores[first : starts[q + 1]])
         good, bad = order[is_relevant[order]], order[~is_relevant[order]]
         h = _worst_count(losses[table[q] : table[q + 1]], scores[good], scores[bad])
         worst[q] = losses[table[q] + h]

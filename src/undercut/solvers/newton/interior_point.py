@@ -41,7 +41,7 @@ from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton import mehrotra
 from undercut.solvers.newton.crossover import crossed, n_free
-from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty
+from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty, check_size
 from undercut.solvers.newton.mehrotra import Iterate
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
@@ -93,6 +93,7 @@ class InteriorPoint(Solver[InteriorPointState, LinearRisk, Regularizer]):
                 "`weighted_gram(g)`: use LineSearchBundle"
             )
         check_penalty("InteriorPoint", risk, reg)
+        check_size("InteriorPoint", risk, reg)
 
     @override
     def init(self, risk: LinearRisk, reg: Regularizer, w0: FloatArray) -> InteriorPointState:

@@ -28,7 +28,7 @@ from undercut.errors import CapabilityError
 from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
-from undercut.risks.scores.mean_loss import FixedSmooth
+from undercut.risks.scores.mean_loss import FixedPiecewise, FixedSmooth
 from undercut.solvers.coordinate.dual.conjugates import conjugate_of
 from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
@@ -39,6 +39,7 @@ FEW_SAMPLES = 2.0  # samples per parameter up to which the equations have the si
 VERY_SMALL, SMALL = 100, 500  # numbers of samples up to which they always have, and may have in the last steps
 MOST_ENTRIES = 10_000_000  # of a dense copy of X
 SPARSE = 0.05  # share of the products of entries of a column that are not zero, up to which these alone are computed
+MOST_EQUATIONS = 15_000  # dense equations beyond this take half a minute of a processor and gigabytes in every step
 NEGLIGIBLE = 1e-18  # kinks below this share of the mean have a fixed slope: they change J by less than rounding
 
 
@@ -238,6 +239,19 @@ def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
         )
 
 
+def check_size(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
+    """Raise ``CapabilityError`` where the equations of a step are too many for a dense matrix."""
+    n, d = risk.design.shape
+    if d <= MOST_EQUATIONS:
+        return
+    size = n if n < d and KinkedProgram(risk, reg, 1.0).is_dual else d
+    if size > MOST_EQUATIONS:
+        raise CapabilityError(
+            f"{solver} solves {size} linear equations in every step, for X of {n} x {d}, and is for at most "
+            f"{MOST_EQUATIONS}: use 'auto' as the solver, or LineSearchBundle (LevelBundle for L1 and bounds)"
+        )
+
+
 def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
     is_curved = isinstance(risk.loss, SmoothLoss) and not is_rounded(risk.loss)
     return FixedSmooth(risk.loss, risk.y, risk.weight) if is_curved else None
@@ -253,9 +267,9 @@ def loss_kinks(risk: LinearRisk, start: float) -> Kinks:
     loss, weight = risk.loss, risk.weight
     if is_rounded(loss):
         return _rounded(risk, start)
-    if not isinstance(loss, PiecewiseLinearLoss):
+    if not isinstance(risk.phi, FixedPiecewise):
         return no_kinks(weight.size)
-    pieces = loss.pieces(risk.y)
+    pieces = risk.phi.pieces
     caps = pieces.jumps[:, None] * weight
     caps[caps <= NEGLIGIBLE * caps.sum() / caps.size] = 0.0
     return Kinks(pieces.left * weight, np.ascontiguousarray(pieces.kinks), caps, np.zeros(caps.shape))

@@ -90,7 +90,7 @@ def filled_terms(reg: Regularizer, n_params: int) -> FloatArray:
 
 def has_terms(reg: Regularizer) -> bool:
     """Whether a regularizer is such a sum, and some w is between all bounds."""
-    return _is_sum(reg) and all(_has_inside(terms_of(part)) for _, part in _parts(reg))
+    return all(_is_term(part) and _has_inside(terms_of(part)) for _, part in _parts(reg))
 
 
 def _has_inside(terms: Terms) -> bool:
@@ -98,7 +98,11 @@ def _has_inside(terms: Terms) -> bool:
 
 
 def _is_sum(reg: Regularizer) -> bool:
-    return all(isinstance(part, L2 | SeparableRegularizer) for _, part in _parts(reg))
+    return all(_is_term(part) for _, part in _parts(reg))
+
+
+def _is_term(part: Regularizer) -> bool:
+    return isinstance(part, (L2, SeparableRegularizer))
 
 
 def _parts(reg: Regularizer) -> Iterator[tuple[slice, Regularizer]]:

@@ -210,7 +210,8 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
 def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
     X, free, signs, *_ = arrays
-    x = np.append(state.start, state.intercept) if free else state.start.copy()
+    x = np.full(X.shape[1] + free, state.intercept)
+    x[: X.shape[1]] = state.start
     if arrays.entropy is not None:
         x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
     elif signs == 2:

@@ -40,6 +40,7 @@ from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
 FIRST_RHO = 0.3  # of the mean squared length of a row: larger ones shorten the moves, smaller ones slow the multiplier
+SHORT_ROWS = 1e-4  # of the mean deviation of the targets over the sum of all caps, which is 1/m: the smallest rho
 SMALLEST = 1e-300  # stands for the curvature of an empty row
 
 
@@ -202,13 +203,20 @@ def pointwise_dual(risk: LinearRisk, reg: L2 | ElasticNet) -> PointwiseDual:
     rows = _scaled(cast(StoredDesign, risk.design).rows(), metric)
     squares = np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    rho = max(FIRST_RHO * float(risk.weight @ squares), SMALLEST) if risk.fit_intercept else 0.0
     cap = risk.weight / strength
     terms = _terms(conjugate, cap, squares)
+    rho = _first_rho(risk, strength, terms, squares) if risk.fit_intercept else 0.0
     return PointwiseDual(
         risk, reg, rows, terms, cap, strength, l1 / strength, metric, conjugate.zone, conjugate.logistic, rho,
         _reach(risk, reg),
     )  # fmt: skip
+
+
+def _first_rho(risk: LinearRisk, strength: float, terms: FloatArray, squares: FloatArray) -> float:
+    """A multiple of the squared lengths; where rows are short or empty, what moves b from one target to another."""
+    target = terms[:, TARGET]
+    spread = float(risk.weight @ np.abs(target - risk.weight @ target))
+    return max(FIRST_RHO * float(risk.weight @ squares), SHORT_ROWS * strength * spread, SMALLEST)
 
 
 def _reach(risk: LinearRisk, reg: L2 | ElasticNet) -> float:
