@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from undercut._jit import class_working_set as kernels
 from undercut._jit.multiclass import softmax_conjugate
+from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -25,9 +26,11 @@ from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, clas
 from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.repaired_slopes import Repair, is_affordable, tolerance
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
 from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 FEW = 300  # parameters: up to here a working set has a Gram matrix
@@ -197,18 +200,61 @@ class ClassProblem(SparseProblem):
             return proved
         return max(proved, self.bound(ahead, self._gradient(ahead), alive, objective), key=lambda bound: bound.value)
 
+    def repaired(
+        self, w: FloatArray, point: Point, alive: Array, progress: Progress, last: Repair | None
+    ) -> tuple[Bound | None, Repair | None]:
+        """The bound of the slopes at a point moved into the box of l1, where that may end the run, and what it took.
+
+        ``last`` : what an earlier attempt took.
+        """
+        wanted = wanted_gap(progress)
+        violation = float(np.where(alive, self.violation(w, point.gradient), 0.0).max(initial=0.0))
+        if last is None:
+            if not is_affordable(self.design, self.risk.n_classes):
+                return None, None
+            assert isinstance(self.design, SparseDesign | DenseDesign)
+            last = Repair.made(self.design, self._probabilities(point.slopes), self.weight, self.risk.fit_intercept)
+        elif not last.is_worthwhile(violation, wanted):
+            return None, last
+        best = self._repaired(w, point, alive, progress.objective, wanted, last)
+        if best is None:
+            return None, last
+        return best, last.after(progress.objective - best.value, violation)
+
+    def _repaired(
+        self, w: FloatArray, point: Point, alive: Array, objective: float, wanted: float, repair: Repair
+    ) -> Bound | None:
+        """First near complementarity with w, and where that leaves a violation once more without."""
+        assert isinstance(self.design, SparseDesign | DenseDesign)
+        best, slopes, gradient = None, point.slopes, point.gradient
+        W, tol = self.by_feature(w), tolerance(self.penalty, w, objective, wanted)
+        for at in (W, np.zeros_like(W)):
+            change = repair.move(self.design, gradient, at, self.penalty, tol)
+            inside = None if change is None else self._phi.nearest(slopes + change)
+            if inside is None:
+                break
+            slopes, gradient = inside, self._gradient(inside)
+            found = self.bound(slopes, gradient, alive, objective)
+            best = found if best is None else max(best, found, key=lambda bound: bound.value)
+            if objective - best.value <= wanted:
+                break
+        return best
+
     @override
     def imbalance(self, slopes: FloatArray) -> float:
         return float(np.abs(slopes.sum(axis=0)).max()) if self.risk.fit_intercept else 0.0
 
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
-        P = at.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
-        P[np.arange(self.risk.y.size), self.risk.y] += 1.0
-        np.maximum(P, 0.0, out=P)  # rounding
+        P = self._probabilities(at.slopes)
         totals = class_sums(at.slopes) if self.risk.fit_intercept else np.zeros(0)
         damping = min(at.damping, 1.0)
         return ClassModel(at.slopes, P, self.weight, damping, totals), damping
+
+    def _probabilities(self, slopes: FloatArray) -> FloatArray:
+        P = slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
+        P[np.arange(self.risk.y.size), self.risk.y] += 1.0
+        return np.maximum(P, 0.0, out=P)  # rounding
 
     @override
     def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:

@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeGuard, final
 import numpy as np
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.deadline import expired
 from undercut.errors import CapabilityError, require
@@ -35,6 +36,7 @@ from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.repaired_slopes import Repair
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
 from undercut.trace import Progress
@@ -72,6 +74,7 @@ class WorkingSetState:
     progress: Progress
     columns: Columns | None = None  # the working set
     damping: float = 0.0
+    repair: Repair | None = None  # of slopes that violate the box of l1
 
 
 @final
@@ -168,8 +171,9 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         is_fresh = (state.progress.step + 1) % REFRESHED == 0
         at = problem.point(columns.scores(end.w)) if is_fresh else problem.settled(end, point.intercept)
         after = WorkingSetState(
-            problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping
-        )
+            problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping,
+            state.repair,
+        )  # fmt: skip
         return _proved(risk, reg, problem, after, end.last)
 
     @override
@@ -243,8 +247,18 @@ def _proved(
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    best = problem.best_bound(point, model, state.alive, objective)
+    best, repair = problem.best_bound(point, model, state.alive, objective), state.repair
+    progress = Progress(last.step + 1, objective, max(last.lower_bound, best.value), last.n_evaluations + 1)
+    if isinstance(problem, ClassProblem) and problem.penalty.l2 == 0.0 and _has_settled(last, progress):
+        moved, repair = problem.repaired(w, point, state.alive, progress, repair)
+        best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
-    progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return replace(state, solution=solution, alive=alive, progress=progress)
+    return replace(
+        state, solution=solution, alive=alive, progress=replace(progress, lower_bound=lower_bound), repair=repair
+    )
+
+
+def _has_settled(last: Progress, now: Progress) -> bool:
+    """Whether the objective may be close enough to the optimum to end the run, though the bound is not."""
+    return last.objective - now.objective <= wanted_gap(now) < now.gap
