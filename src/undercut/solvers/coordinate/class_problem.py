@@ -26,7 +26,7 @@ from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, clas
 from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
 from undercut.solvers.coordinate.gram_columns import GramColumns
-from undercut.solvers.coordinate.repaired_slopes import Repair, is_affordable, tolerance
+from undercut.solvers.coordinate.repaired_slopes import Repair, is_affordable, movable, tolerance
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
 from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
@@ -207,7 +207,9 @@ class ClassProblem(SparseProblem):
 
         ``last`` : what an earlier attempt took.
         """
-        wanted = wanted_gap(progress)
+        wanted, W = wanted_gap(progress), self.by_feature(w)
+        if movable(point.gradient, W, self.penalty) is None:
+            return None, last
         violation = float(np.where(alive, self.violation(w, point.gradient), 0.0).max(initial=0.0))
         if last is None:
             if not is_affordable(self.design, self.risk.n_classes):
@@ -216,18 +218,18 @@ class ClassProblem(SparseProblem):
             last = Repair.made(self.design, self._probabilities(point.slopes), self.weight, self.risk.fit_intercept)
         elif not last.is_worthwhile(violation, wanted):
             return None, last
-        best = self._repaired(w, point, alive, progress.objective, wanted, last)
+        best = self._repaired(W, point, alive, progress.objective, wanted, last)
         if best is None:
             return None, last
         return best, last.after(progress.objective - best.value, violation)
 
     def _repaired(
-        self, w: FloatArray, point: Point, alive: Array, objective: float, wanted: float, repair: Repair
+        self, W: FloatArray, point: Point, alive: Array, objective: float, wanted: float, repair: Repair
     ) -> Bound | None:
-        """First near complementarity with w, and where that leaves a violation once more without."""
+        """First near complementarity with W, and where that leaves a violation once more without."""
         assert isinstance(self.design, SparseDesign | DenseDesign)
         best, slopes, gradient = None, point.slopes, point.gradient
-        W, tol = self.by_feature(w), tolerance(self.penalty, w, objective, wanted)
+        tol = tolerance(self.penalty, W.reshape(-1), objective, wanted)
         for at in (W, np.zeros_like(W)):
             change = repair.move(self.design, gradient, at, self.penalty, tol)
             inside = None if change is None else self._phi.nearest(slopes + change)

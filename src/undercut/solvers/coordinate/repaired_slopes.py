@@ -52,6 +52,12 @@ def tolerance(penalty: Penalty, w: FloatArray, objective: float, wanted: float) 
     return ACCURACY * share * penalty.l1
 
 
+def movable(gradient: FloatArray, W: FloatArray, penalty: Penalty) -> Array | None:
+    """The parameters that take part, of those feature by feature; ``None`` where they are too many."""
+    chosen = np.flatnonzero((W != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
+    return chosen if chosen.size <= MOST_PARAMS else None
+
+
 @dataclass(frozen=True, eq=False)
 class Repair:
     """The matrix, and what the last attempt has left."""
@@ -89,8 +95,8 @@ class Repair:
         ``tol`` : largest violation that may be left.
         """
         n_classes = W.shape[1]
-        chosen = np.flatnonzero((W != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
-        if chosen.size > MOST_PARAMS:
+        chosen = movable(gradient, W, penalty)
+        if chosen is None:
             return None
         V = np.zeros(W.shape)
         V.reshape(-1)[chosen] = self._minimum(chosen, gradient, W, penalty, tol)

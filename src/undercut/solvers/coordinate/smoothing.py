@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
+from undercut.accuracy import gap_allowed
 from undercut.contracts import Regularizer, Risk, Solver
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger
@@ -91,7 +92,8 @@ class Smoothing(Solver[SmoothingState, MulticlassRisk, L1 | ElasticNet]):
         # 1. Newton steps on a working set of the smooth problem.
         last, temperature = state.progress, state.temperature
         smooth = _smoothed(risk, temperature, state.inner.point.intercept)
-        inner = INNER.step(smooth, _scaled(reg, temperature), state.inner)
+        with gap_allowed():  # the run does not end at a gap of the smooth problem
+            inner = INNER.step(smooth, _scaled(reg, temperature), state.inner)
 
         # 2. The exact objective there, and what the probabilities prove about its minimum.
         w, point = temperature * inner.w, inner.point

@@ -261,4 +261,5 @@ def _proved(
 
 def _has_settled(last: Progress, now: Progress) -> bool:
     """Whether the objective may be close enough to the optimum to end the run, though the bound is not."""
-    return last.objective - now.objective <= wanted_gap(now) < now.gap
+    wanted = wanted_gap(now)
+    return wanted > 0.0 and last.objective - now.objective <= wanted < now.gap
