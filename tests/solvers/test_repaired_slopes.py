@@ -14,7 +14,7 @@ from undercut.solvers import WorkingSet
 from undercut.solvers.coordinate import class_problem, repaired_slopes
 from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.repaired_slopes import Repair, is_affordable, tolerance
+from undercut.solvers.coordinate.repaired_slopes import Repair, Slopes, is_affordable, tolerance
 
 K = 3
 
@@ -43,6 +43,10 @@ def repair_of(problem, point):
     return Repair.made(risk.features, problem._probabilities(point.slopes), risk.weight, risk.fit_intercept)
 
 
+def slopes_at(point):
+    return Slopes(point.gradient, point.slopes.sum(axis=0))
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_moved_slopes_keep_to_the_box(fit_intercept, sparse):
@@ -51,12 +55,26 @@ def test_moved_slopes_keep_to_the_box(fit_intercept, sparse):
     problem, w, point = near_the_optimum(risk, lam)
     assert np.abs(point.gradient).max() > 1.2 * lam
     change = repair_of(problem, point).move(
-        risk.features, point.gradient, problem.by_feature(w), problem.penalty, 1e-6 * lam
+        risk.features, slopes_at(point), problem.by_feature(w), problem.penalty, 1e-6 * lam
     )
     slopes = point.slopes + change
     assert np.abs(problem._gradient(slopes)).max() <= lam * (1.0 + 1e-5)
     np.testing.assert_allclose(change.sum(axis=1), 0.0, atol=1e-15)
     np.testing.assert_allclose(problem.imbalance(slopes), 0.0, atol=1e-12)
+
+
+def test_slopes_that_do_not_sum_to_zero_are_moved_until_they_do():
+    risk, lam = groups(), 1e-4
+    problem, w, point = near_the_optimum(risk, lam)
+    off = np.random.default_rng(2).standard_normal((risk.n_samples, K)) * 1e-3 * risk.weight[:, None]
+    slopes = point.slopes + off - off.mean(axis=1, keepdims=True)
+    assert problem.imbalance(slopes) > 1e-6
+    at = Slopes(problem._gradient(slopes), slopes.sum(axis=0))
+    moved = slopes + repair_of(problem, point).move(
+        risk.features, at, problem.by_feature(w), problem.penalty, 1e-6 * lam
+    )
+    assert np.abs(problem._gradient(moved)).max() <= lam * (1.0 + 1e-5)
+    np.testing.assert_allclose(problem.imbalance(moved), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -102,7 +120,7 @@ def test_too_many_parameters_are_left_alone(monkeypatch):
     monkeypatch.setattr(repaired_slopes, "MOST_PARAMS", 10)
     problem, w, point = near_the_optimum(groups(), 1e-4)
     W = problem.by_feature(w)
-    assert repair_of(problem, point).move(problem.design, point.gradient, W, problem.penalty, 1e-9) is None
+    assert repair_of(problem, point).move(problem.design, slopes_at(point), W, problem.penalty, 1e-9) is None
 
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-6])

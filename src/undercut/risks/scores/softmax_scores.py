@@ -56,6 +56,10 @@ class SoftmaxScores(ClassScores):
 
     def nearest(self, slopes: FloatArray) -> FloatArray | None:
         """Slopes of distributions near these; those of each class sum to zero with free intercepts."""
+        return self.clipped(slopes)
+
+    def clipped(self, slopes: FloatArray) -> FloatArray:
+        """Slopes of distributions near these."""
         P = np.maximum(self._probabilities(slopes), 0.0)
         P /= P.sum(axis=1, keepdims=True)
         P[np.arange(self.y.size), self.y] -= 1.0
@@ -115,9 +119,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
 
     @override
     def nearest(self, slopes: FloatArray) -> FloatArray | None:
-        inside = super().nearest(slopes)
-        assert inside is not None
-        return self._balanced(inside)
+        return self._balanced(self.clipped(slopes))
 
     def _balanced(self, slopes: FloatArray) -> FloatArray | None:
         """The nearest slopes that sum to zero for each class."""

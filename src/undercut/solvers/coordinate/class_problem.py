@@ -26,7 +26,7 @@ from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, clas
 from undercut.solvers.coordinate.columns import Columns, Model, Move
 from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
 from undercut.solvers.coordinate.gram_columns import GramColumns
-from undercut.solvers.coordinate.repaired_slopes import Repair, is_affordable, movable, tolerance
+from undercut.solvers.coordinate.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
 from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
@@ -226,21 +226,20 @@ class ClassProblem(SparseProblem):
     def _repaired(
         self, W: FloatArray, point: Point, alive: Array, objective: float, wanted: float, repair: Repair
     ) -> Bound | None:
-        """First near complementarity with W, and where that leaves a violation once more without."""
+        """Move near complementarity with W; what violations are left, by clipped probabilities, is moved without."""
         assert isinstance(self.design, SparseDesign | DenseDesign)
-        best, slopes, gradient = None, point.slopes, point.gradient
+        slopes, gradient = point.slopes, point.gradient
         tol = tolerance(self.penalty, W.reshape(-1), objective, wanted)
         for at in (W, np.zeros_like(W)):
-            change = repair.move(self.design, gradient, at, self.penalty, tol)
-            inside = None if change is None else self._phi.nearest(slopes + change)
-            if inside is None:
+            change = repair.move(self.design, Slopes(gradient, class_sums(slopes)), at, self.penalty, tol)
+            if change is None:
                 break
-            slopes, gradient = inside, self._gradient(inside)
-            found = self.bound(slopes, gradient, alive, objective)
-            best = found if best is None else max(best, found, key=lambda bound: bound.value)
-            if objective - best.value <= wanted:
+            slopes = self._phi.clipped(slopes + change)
+            gradient = self._gradient(slopes)
+            if float(np.abs(gradient).max(initial=0.0)) <= self.penalty.l1 + tol:
                 break
-        return best
+        balanced = self._phi.nearest(slopes)
+        return None if balanced is None else self.bound(balanced, self._gradient(balanced), alive, objective)
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:

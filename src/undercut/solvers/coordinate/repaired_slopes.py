@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,13 +59,21 @@ def movable(gradient: FloatArray, W: FloatArray, penalty: Penalty) -> Array | No
     return chosen if chosen.size <= MOST_PARAMS else None
 
 
+class Slopes(NamedTuple):
+    """What a move needs to know of slopes."""
+
+    gradient: FloatArray  # X' u
+    totals: FloatArray  # their sum for every class
+
+
 @dataclass(frozen=True, eq=False)
 class Repair:
     """The matrix, and what the last attempt has left."""
 
     spread: FloatArray  # s
     gram: FloatArray  # X' diag(s) X, a free intercept eliminated
-    shift: FloatArray  # of the intercept, per unit of every parameter
+    shift: FloatArray  # of the intercept, per unit of every parameter ...
+    pull: float  # ... and per unit of the sum of the slopes of its class
     gap: float
     violation: float
 
@@ -72,12 +81,12 @@ class Repair:
     def made(cls, design: SparseDesign | DenseDesign, P: FloatArray, weight: FloatArray, has_intercept: bool) -> Repair:
         """From the probabilities at a point; samples that are sure of their class move little."""
         spread = weight * np.maximum(1.0 - np.einsum("ik,ik->i", P, P), 0.0)
-        gram, shift = design.weighted_gram(spread), np.zeros(design.shape[1])
+        gram, shift, pull = design.weighted_gram(spread), np.zeros(design.shape[1]), 0.0
         if has_intercept and (total := float(spread.sum())) > 0.0:
-            mixed = design.rmatvec(spread)
-            shift = -mixed / total
+            mixed, pull = design.rmatvec(spread), -1.0 / total
+            shift = pull * mixed
             gram += np.outer(shift, mixed)
-        return cls(spread, gram, shift, np.inf, np.inf)
+        return cls(spread, gram, shift, pull, np.inf, np.inf)
 
     def is_worthwhile(self, violation: float, wanted: float) -> bool:
         """Whether the gap that is left is expected to be small enough."""
@@ -88,20 +97,20 @@ class Repair:
         return replace(self, gap=gap, violation=max(violation, 1e-300))
 
     def move(
-        self, design: SparseDesign | DenseDesign, gradient: FloatArray, W: FloatArray, penalty: Penalty, tol: float
+        self, design: SparseDesign | DenseDesign, slopes: Slopes, W: FloatArray, penalty: Penalty, tol: float
     ) -> FloatArray | None:
-        """How to change the slopes whose gradient is given; ``None`` where too many parameters take part.
+        """How to change slopes; ``None`` where too many parameters take part.
 
         ``tol`` : largest violation that may be left.
         """
-        n_classes = W.shape[1]
+        gradient = slopes.gradient + np.outer(self.shift, slopes.totals)
         chosen = movable(gradient, W, penalty)
         if chosen is None:
             return None
         V = np.zeros(W.shape)
         V.reshape(-1)[chosen] = self._minimum(chosen, gradient, W, penalty, tol)
-        Z = design.matmat(V.T) + self.shift @ V
-        Z -= Z.sum(axis=1, keepdims=True) / n_classes
+        Z = design.matmat(V.T) + (self.shift @ V + self.pull * slopes.totals)
+        Z -= Z.sum(axis=1, keepdims=True) / W.shape[1]
         Z *= self.spread[:, None]
         return Z
 
