@@ -16,7 +16,7 @@ from undercut.solvers.coordinate.dual.class_dual import MarginDual
 from undercut.solvers.coordinate.dual.descent import row_work
 from undercut.types import Array, FloatArray
 
-COSINE = 0.7  # of the angle between two rows of a cluster, at least
+COSINE = 0.9  # of the angle between two rows of a cluster, at least
 LARGEST = 8  # samples of a cluster
 SUSPECTS = 2.0  # times the square root of the samples: as many rows are compared, which costs a small part of a pass
 
