@@ -216,6 +216,8 @@ class MarginDescent(FacedDescent[MarginDual]):
         excess = self.a.sum(axis=0)
         largest = float(np.abs(excess).max())
         rho = 2.0 * self.rho if largest > 0.5 * self.excess else self.rho
+        if rho > self.rho:
+            self.clusters = None  # their inner products are those of rows with the old rho
         change = rho * excess
         self.v[-1] *= math.sqrt(rho / self.rho)
         self.dual = self.dual.shifted(rho, change)
