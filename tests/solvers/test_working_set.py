@@ -35,11 +35,14 @@ from undercut.solvers.auto import resolve
 from undercut.solvers.coordinate import class_problem
 from undercut.solvers.coordinate.class_problem import ClassColumns, ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.direct_columns import SparseColumns, some_columns
+from undercut.solvers.coordinate.column_parts import some_columns
+from undercut.solvers.coordinate.direct_columns import SparseColumns
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.sparse_problem import Effort, PointwiseProblem, balanced
+from undercut.solvers.bounds import balanced
+from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
+from undercut.solvers.coordinate.sparse_problem import Effort
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
 REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}
@@ -291,8 +294,9 @@ def test_any_float_and_index_width_is_read(dtype, index):
 @pytest.mark.parametrize("ids", [[1], [0, 2, 5], list(range(6)), []])
 def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
     X = sp.random(9, 6, density=0.4, format="csr", random_state=3)
-    some = some_columns(SparseDesign(X), np.array(ids, np.int64))
-    columns = SparseColumns(some, np.array(ids, np.int64))
+    design = SparseDesign(X)
+    some = some_columns(design, np.array(ids, np.int64))
+    columns = SparseColumns(design, np.array(ids, np.int64))
     starts, rows, values = columns.parts
     assert np.array_equal(some.X.toarray(), X.toarray()[:, ids])
     assert np.array_equal(sp.csc_array((values, rows, starts), shape=(9, len(ids))).toarray(), X.toarray()[:, ids])

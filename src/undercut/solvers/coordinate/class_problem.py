@@ -16,14 +16,15 @@ from typing_extensions import override
 from undercut._jit import class_working_set as kernels
 from undercut._jit.multiclass import softmax_conjugate
 from undercut.contracts import Design, Regularizer
-from undercut.maps.csr import SparseDesign
+from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.class_scores import Settled
 from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, class_sums
+from undercut.solvers.coordinate.column_parts import some_columns
 from undercut.solvers.coordinate.columns import Columns, Model, Move
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, Trial
 from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
@@ -230,9 +231,9 @@ def _n_entries(part: SparseDesign | DenseDesign) -> int:
     return int(part.X.nnz if isinstance(part, SparseDesign) else np.count_nonzero(part.X))
 
 
-def _by_columns(part: SparseDesign | DenseDesign) -> Parts:
+def _by_columns(part: SparseDesign | DenseDesign) -> ColumnParts:
     """The columns in compressed form; zeros of a dense matrix are left out."""
     if isinstance(part, SparseDesign):
-        return compressed(part)
+        return by_columns(part.X)
     X = sp.csc_array(part.X)
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

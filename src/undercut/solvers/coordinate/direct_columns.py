@@ -7,16 +7,16 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
 from undercut.deadline import expired
-from undercut.maps.csr import SparseDesign
+from undercut.maps.csr import ColumnParts, SparseDesign
 from undercut.maps.dense import DenseDesign
+from undercut.solvers.coordinate.column_parts import column_parts
 from undercut.solvers.coordinate.columns import (
     SLICE,
     Columns,
@@ -28,22 +28,21 @@ from undercut.solvers.coordinate.columns import (
     halves,
     inverted,
 )
+from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EPOCHS = 5  # of coordinate descent between accelerations, which combine them
-SETTLED = 0.002  # share of the parameters that may change their signs in those epochs before a Newton step
-CG_STEPS = 50  # of conjugate gradients for a Newton step, at most
+EPOCHS = 3  # of coordinate descent between accelerations, which combine them
+SETTLED = 0.01  # share of the parameters that may change their signs in those epochs before a Newton step
+CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
 TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
-
-Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, rows, values
 
 
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends", "_heavy")
     n_samples: int
     n_entries: int
 
@@ -62,6 +61,10 @@ class DirectColumns(Columns):
     @abstractmethod
     def bends(self, model: Model) -> FloatArray:
         """The diagonal of ``X' D X``."""
+
+    def heavy_model(self, model: Model) -> HeavyModel | None:
+        """That of the columns with so many entries that their parameters are minimized over together."""
+        return None
 
     @abstractmethod
     def epoch(self, trial: Trial, active: Array) -> float:
@@ -94,17 +97,18 @@ class DirectColumns(Columns):
 class CompressedColumns(DirectColumns):
     """Columns of which only the entries that are not zero are stored."""
 
-    parts: Parts
+    parts: ColumnParts
 
 
 class SparseColumns(CompressedColumns):
-    """Columns with one parameter each; ``design`` has no others."""
+    """The columns ``ids`` of a design, with one parameter each."""
 
     def __init__(self, design: SparseDesign, ids: Array) -> None:
         self.ids = ids
         self.n_samples = design.shape[0]
-        self.parts = compressed(design)
+        self.parts = column_parts(design, ids)
         self.n_entries = self.parts[1].size
+        self._heavy = HeavyColumns(design, ids, self.parts[0])
 
     @override
     def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
@@ -128,7 +132,14 @@ class SparseColumns(CompressedColumns):
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
-        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+        light = active[self._heavy.is_light[active]]
+        met = float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, light))
+        return max(met, trial.descend_heavy())
+
+    @override
+    def heavy_model(self, model: Model) -> HeavyModel | None:
+        assert isinstance(model, PointwiseModel)
+        return HeavyModel(self._heavy, model) if self._heavy.places.size else None
 
 
 class WideColumns(DirectColumns):
@@ -167,28 +178,6 @@ class WideColumns(DirectColumns):
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
-def compressed(design: SparseDesign) -> Parts:
-    """X by columns."""
-    X = design.X
-    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
-    rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
-    kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
-    return starts, rows, values
-
-
-def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
-    """The columns ``ids``, which ascend; the design itself where these are all of them."""
-    X = design.X
-    if ids.size == X.shape[1]:
-        return design
-    slot = np.full(X.shape[1], -1, np.int32)
-    slot[ids] = np.arange(ids.size, dtype=np.int32)
-    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
-    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
-    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
-    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
-
-
 class Trial:
     """Where a minimization of the model is."""
 
@@ -203,6 +192,7 @@ class Trial:
         self._intercept_bend = model.intercept_bend
         self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
+        self._heavy = columns.heavy_model(model)
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
@@ -217,6 +207,14 @@ class Trial:
             self._past.append((np.append(self.w, self.b), self.z.copy()))
             active = np.flatnonzero(self.w)
         return violations[0]
+
+    def descend_heavy(self) -> float:
+        """Minimize over the parameters of heavy columns together; the largest violation before."""
+        if self._heavy is None:
+            return 0.0
+        violation, shift = self._heavy.descend(self.w, self.z, self.gradient, self.penalty)
+        self.b = self.b + shift
+        return violation
 
     def violation(self) -> float:
         """The largest at the current point."""

@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeGuard, final
 import numpy as np
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.deadline import expired
 from undercut.errors import CapabilityError, require
@@ -35,8 +36,9 @@ from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
+from undercut.solvers.coordinate.sparse_problem import Effort, Point, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -56,6 +58,7 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
+NEARLY = 30.0  # gaps that are asked for: from here on bounds are corrected
 ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
@@ -244,6 +247,9 @@ def _proved(
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
     best = problem.best_bound(point, model, state.alive, objective)
+    wanted = wanted_gap(replace(last, objective=objective))
+    if state.columns is not None and wanted < objective - best.value <= NEARLY * wanted:
+        best = problem.corrected(best, point, state.columns, state.alive, objective)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
