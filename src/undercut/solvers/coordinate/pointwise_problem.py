@@ -33,6 +33,7 @@ LEAST_DAMPING = 1e-6  # where a loss is linear
 BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
 ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
 MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
+ROUNDS = 1  # of descent that move slopes into their limits
 EXACT = 1e-9  # relative error of a model that is put down to rounding
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
@@ -121,16 +122,25 @@ class PointwiseProblem(SparseProblem):
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override
-    def corrected(self, bound: Bound, point: Point, columns: Columns, alive: Array, objective: float) -> Bound:
+    def corrected(
+        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
+    ) -> Bound:
+        model, move = last
+        ahead = self._inside(model.slopes + model.through(move.scores), point.slopes)
+        model = PointwiseModel(ahead, self._bends(point.scores + point.intercept), self.risk.fit_intercept)
+        zero = np.zeros(columns.ids.size)
+        move = columns.minimize(model, zero, columns.gradient(ahead), self.penalty, 0.0, ROUNDS)
+        slopes = self._inside(ahead + model.through(move.scores), ahead)
+        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective)
+
+    @override
+    def wider(self, columns: Columns, gradient: FloatArray, alive: Array) -> Columns | None:
         if self.penalty.l2 > 0.0 or not isinstance(columns, SparseColumns):
-            return bound
-        bend = self._bends(point.scores + point.intercept)
-        model = PointwiseModel(bound.slopes, bend, self.risk.fit_intercept)
-        gradient, zero = bound.gradient[columns.ids], np.zeros(columns.ids.size)
-        move = columns.minimize(model, zero, gradient, self.penalty, 0.0, 1)
-        slopes = self._inside(bound.slopes + model.through(move.scores), bound.slopes)
-        moved = self.bound(slopes, self.design.rmatvec(slopes), alive, objective)
-        return max(bound, moved, key=lambda bound: bound.value)
+            return None
+        is_wanted = alive & (np.abs(gradient) > self.penalty.l1)
+        is_wanted[columns.ids] = False
+        others = np.flatnonzero(is_wanted)
+        return self.columns(np.union1d(columns.ids, others)) if others.size else columns
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:

@@ -24,6 +24,7 @@ from undercut.types import Array, FloatArray
 
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
+ENOUGH = 0.25  # share of the slope at the start: a whole step that decreases the objective by as much is taken
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 FIRST_DAMPING = 1.0  # after a step that failed: an upper model
 CLOSE = 0.01  # relative gap from which on slopes are not shortened where squares let them exceed l1
@@ -144,9 +145,20 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
-    def corrected(self, bound: Bound, point: Point, columns: Columns, alive: Array, objective: float) -> Bound:
-        """The better of a bound and of one whose slopes are moved into their limits by those of the working set."""
-        return bound
+    def wider(self, columns: Columns, gradient: FloatArray, alive: Array) -> Columns | None:
+        """The columns and those of all features outside their limits; ``None`` if bounds are not corrected by them."""
+        return None
+
+    def corrected(
+        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
+    ) -> Bound:
+        """The bound of the slopes at the end of the last model after they are moved into the limits of the columns."""
+        raise NotImplementedError
+
+    def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
+        """What the violations of the parameters that are not zero add to the gap where each is corrected alone."""
+        w = self.by_feature(w)
+        return float((np.abs(w) * np.abs(gradient + self.penalty.l1 * np.sign(w) + self.penalty.l2 * w)).sum())
 
     def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
         """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""
@@ -225,7 +237,8 @@ class SparseProblem(ABC):
             slope = float(np.vdot(trial.slopes, move.scores)) + self.penalty.slope(trial.w, change)
             return Along(trial.value, slope, math.nan)
 
-        if trials[1.0].value <= at.value and abs(point(1.0).slope) <= FLAT * abs(point(0.0).slope):
+        slope, decrease = abs(point(0.0).slope), at.value - trials[1.0].value
+        if decrease >= ENOUGH * slope or (decrease >= 0.0 and abs(point(1.0).slope) <= FLAT * slope):
             return 1.0, trials[1.0]
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
         point(t)

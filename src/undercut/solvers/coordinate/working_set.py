@@ -44,8 +44,8 @@ from undercut.types import Array, FloatArray
 
 ACCURACY = 0.3  # share of the largest violation to which a step reduces those of its working set
 OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
-MAX_NEWTON = 6  # Newton steps on one working set
-MAX_ROUNDS = 30  # of descent on the model of each Newton step
+MAX_NEWTON = 2  # Newton steps on one working set
+MAX_ROUNDS = 6  # of descent on the model of each Newton step
 FIRST_NEWTON = 1  # the same on a new one
 FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -58,7 +58,7 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
-NEARLY = 30.0  # gaps that are asked for: from here on bounds are corrected
+NEARLY = 2.0  # gaps that are asked for: from here on bounds are corrected
 ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
@@ -247,10 +247,15 @@ def _proved(
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
     best = problem.best_bound(point, model, state.alive, objective)
-    wanted = wanted_gap(replace(last, objective=objective))
-    if state.columns is not None and wanted < objective - best.value <= NEARLY * wanted:
-        best = problem.corrected(best, point, state.columns, state.alive, objective)
+    wanted, columns = wanted_gap(replace(last, objective=objective)), state.columns
+    if columns is not None and model is not None and wanted < objective - max(best.value, last.lower_bound):
+        if problem.misfit(w, point.gradient) <= NEARLY * wanted:
+            wide = problem.wider(columns, point.gradient, state.alive)
+            if wide is not None:
+                columns = wide
+                other = problem.corrected(point, model, columns, state.alive, objective)
+                best = max(best, other, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return replace(state, solution=solution, alive=alive, progress=progress)
+    return replace(state, solution=solution, alive=alive, progress=progress, columns=columns)
