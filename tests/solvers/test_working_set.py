@@ -294,9 +294,8 @@ def test_any_float_and_index_width_is_read(dtype, index):
 @pytest.mark.parametrize("ids", [[1], [0, 2, 5], list(range(6)), []])
 def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
     X = sp.random(9, 6, density=0.4, format="csr", random_state=3)
-    design = SparseDesign(X)
-    some = some_columns(design, np.array(ids, np.int64))
-    columns = SparseColumns(design, np.array(ids, np.int64))
+    some = some_columns(SparseDesign(X), np.array(ids, np.int64))
+    columns = SparseColumns(some, np.array(ids, np.int64))
     starts, rows, values = columns.parts
     assert np.array_equal(some.X.toarray(), X.toarray()[:, ids])
     assert np.array_equal(sp.csc_array((values, rows, starts), shape=(9, len(ids))).toarray(), X.toarray()[:, ids])

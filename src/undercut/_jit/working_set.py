@@ -42,11 +42,11 @@ def take_columns(indptr, indices, data, slot, starts, columns, values):
 
 
 @njit(cache=True, nogil=True)
-def copy_columns(starts, rows, values, ids, to_rows, to_values):
-    """Copy the columns ``ids`` one after the other."""
-    to = np.uint64(0)
-    for j in ids:
-        for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
+def copy_columns(starts, rows, values, columns, places, to_starts, to_rows, to_values):
+    """Copy columns to the given places of others, of which ``to_starts`` tells where they start."""
+    for m in range(columns.size):
+        to = np.uint64(to_starts[places[m]])
+        for k in range(np.uint64(starts[columns[m]]), np.uint64(starts[columns[m] + 1])):
             to_rows[to] = rows[k]
             to_values[to] = values[k]
             to += np.uint64(1)

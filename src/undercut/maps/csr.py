@@ -29,19 +29,6 @@ class SparseDesign(Matrix):
         self.shape = X.shape
         self._parts = (X.indptr, X.indices, X.data)
         self._rows = np.empty(X.shape[0], np.uint64)
-        self._columns: ColumnParts | None = None
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``columns`` costs nothing."""
-        return self._columns is not None
-
-    @property
-    def columns(self) -> ColumnParts:
-        """X by columns, made once and kept."""
-        if self._columns is None:
-            self._columns = by_columns(self.X)
-        return self._columns
 
     @override
     def take(self, rows: Array) -> SparseDesign:

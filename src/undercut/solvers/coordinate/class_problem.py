@@ -149,7 +149,7 @@ class ClassProblem(SparseProblem):
         return self.risk.phi.rows(self.risk.design.matvec(w))
 
     @override
-    def columns(self, ids: Array) -> Columns:
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
         n_classes = self.risk.n_classes
         part = _part(self.design, ids)
         n_params, n_cells = ids.size * n_classes, part.shape[0] * ids.size

@@ -9,8 +9,6 @@ from undercut._jit import working_set as kernels
 from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
 from undercut.types import Array
 
-LARGE = 0.25  # share of the entries of X: from here on all its columns are kept for the next working set
-
 
 def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
     """The columns ``ids``, which ascend, by rows; the design itself where these are all of them."""
@@ -25,31 +23,21 @@ def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
     return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
 
 
-def column_parts(design: SparseDesign, ids: Array) -> ColumnParts:
-    """The columns ``ids``, which ascend, by columns.
+def column_parts(design: SparseDesign, ids: Array, known: Array, parts: ColumnParts) -> ColumnParts:
+    """A design by columns; ``ids`` names its columns, and ``known`` those of ``parts``, from which they are copied.
 
-    Where they have many of the entries, all columns take little longer, and the next ones are copied from these.
+    Both ascend.  Copying columns takes a fraction of the time of collecting them from the rows.
     """
-    if not design.has_columns:
-        some = some_columns(design, ids)
-        if some is not design and some.X.nnz < LARGE * design.X.nnz:
-            return by_columns(some.X)
-    return _copied(design.columns, ids)
-
-
-def count_entries(design: SparseDesign, ids: Array) -> int:
-    """How many entries the columns ``ids`` have."""
-    if design.has_columns:
-        starts = design.columns[0]
-        return int((starts[ids + 1] - starts[ids]).sum())
-    return int(np.bincount(design.X.indices, minlength=design.shape[1])[ids].sum())
-
-
-def _copied(parts: ColumnParts, ids: Array) -> ColumnParts:
-    starts, rows, values = parts
-    if ids.size == starts.size - 1:
-        return parts
-    to = np.concatenate([[0], np.cumsum(starts[ids + 1] - starts[ids])])
-    some_rows, some_values = np.empty(to[-1], rows.dtype), np.empty(to[-1])
-    kernels.copy_columns(starts, rows, values, ids, some_rows, some_values)
-    return to, some_rows, some_values
+    at = np.minimum(np.searchsorted(known, ids), max(0, known.size - 1))
+    is_known = known[at] == ids if known.size else np.zeros(ids.size, bool)
+    others = by_columns(some_columns(design, np.flatnonzero(~is_known)).X)
+    if not is_known.any():
+        return others
+    counts = np.empty(ids.size, np.int64)
+    counts[is_known] = np.diff(parts[0])[at[is_known]]
+    counts[~is_known] = np.diff(others[0])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    kernels.copy_columns(*parts, at[is_known], np.flatnonzero(is_known), starts, rows, values)
+    kernels.copy_columns(*others, np.arange(others[0].size - 1), np.flatnonzero(~is_known), starts, rows, values)
+    return starts, rows, values

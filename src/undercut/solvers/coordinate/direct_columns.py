@@ -36,7 +36,12 @@ EPOCHS = 3  # of coordinate descent between accelerations, which combine them
 SETTLED = 0.01  # share of the parameters that may change their signs in those epochs before a Newton step
 CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
+FEW_HEAVY = 8  # parameters that are not worth a Gram matrix
+USED = 0.5  # share of the parameters of heavy columns that must not be zero for one
 TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
+
+
+NONE: tuple[Array, ColumnParts] = (np.empty(0, np.int64), (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)))
 
 
 class DirectColumns(Columns):
@@ -61,10 +66,6 @@ class DirectColumns(Columns):
     @abstractmethod
     def bends(self, model: Model) -> FloatArray:
         """The diagonal of ``X' D X``."""
-
-    def heavy_model(self, model: Model) -> HeavyModel | None:
-        """That of the columns with so many entries that their parameters are minimized over together."""
-        return None
 
     @abstractmethod
     def epoch(self, trial: Trial, active: Array) -> float:
@@ -101,14 +102,15 @@ class CompressedColumns(DirectColumns):
 
 
 class SparseColumns(CompressedColumns):
-    """The columns ``ids`` of a design, with one parameter each."""
+    """Columns with one parameter each; ``design`` has no others, and ``last`` is the working set before."""
 
-    def __init__(self, design: SparseDesign, ids: Array) -> None:
+    def __init__(self, design: SparseDesign, ids: Array, last: Columns | None = None) -> None:
+        known = last if isinstance(last, SparseColumns) else None
         self.ids = ids
         self.n_samples = design.shape[0]
-        self.parts = column_parts(design, ids)
+        self.parts = column_parts(design, ids, *((known.ids, known.parts) if known else NONE))
         self.n_entries = self.parts[1].size
-        self._heavy = HeavyColumns(design, ids, self.parts[0])
+        self._heavy: HeavyColumns = HeavyColumns(design, ids, self.parts[0], known._heavy if known else None)
 
     @override
     def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
@@ -132,14 +134,14 @@ class SparseColumns(CompressedColumns):
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
+        heavy = trial.heavy(self._heavy)
+        if heavy is None:
+            return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
         light = active[self._heavy.is_light[active]]
         met = float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, light))
-        return max(met, trial.descend_heavy())
-
-    @override
-    def heavy_model(self, model: Model) -> HeavyModel | None:
-        assert isinstance(model, PointwiseModel)
-        return HeavyModel(self._heavy, model) if self._heavy.places.size else None
+        violation, shift = heavy.descend(trial.w, trial.z, trial.gradient, trial.penalty)
+        trial.b = trial.b + shift
+        return max(met, violation)
 
 
 class WideColumns(DirectColumns):
@@ -192,7 +194,7 @@ class Trial:
         self._intercept_bend = model.intercept_bend
         self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
-        self._heavy = columns.heavy_model(model)
+        self._heavy: HeavyModel | None = None
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
@@ -208,13 +210,14 @@ class Trial:
             active = np.flatnonzero(self.w)
         return violations[0]
 
-    def descend_heavy(self) -> float:
-        """Minimize over the parameters of heavy columns together; the largest violation before."""
+    def heavy(self, columns: HeavyColumns) -> HeavyModel | None:
+        """The model of the heavy columns; ``None`` where few of their parameters are used."""
+        if np.count_nonzero(self.w[columns.places]) <= max(FEW_HEAVY, USED * columns.places.size):
+            return None
         if self._heavy is None:
-            return 0.0
-        violation, shift = self._heavy.descend(self.w, self.z, self.gradient, self.penalty)
-        self.b = self.b + shift
-        return violation
+            assert isinstance(self.model, PointwiseModel)
+            self._heavy = HeavyModel(columns, self.model)
+        return self._heavy
 
     def violation(self) -> float:
         """The largest at the current point."""

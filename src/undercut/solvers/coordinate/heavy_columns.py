@@ -9,6 +9,7 @@ costs about as much as an epoch, and a minimum over their parameters costs less 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -18,28 +19,36 @@ from undercut.solvers.coordinate.columns import Penalty, PointwiseModel, inverte
 from undercut.solvers.coordinate.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 
+HEAVY = 50  # columns, at most
 DENSE = 0.1  # share of the samples in which a heavy column has an entry, at least
-WORK = 300  # entries of all columns for each entry of the Gram matrix, at least
-FEW = 8  # heavy columns that are not worth a Gram matrix
+WORK = 100  # entries of all columns for each entry of the Gram matrix, at least
 ACCURACY = 0.01  # share of the violations that may be left
 
 
 class HeavyColumns:
-    """The heavy ones of the columns ``ids`` of a design; there may be none.
+    """The heavy ones of the columns of a design, at ``places``; there may be none.
 
-    ``starts`` : where the columns start, among all their entries.
+    ``ids`` : names of the columns; ``starts`` : where they start among all entries; ``last`` : the working set before.
     """
 
-    def __init__(self, design: SparseDesign, ids: Array, starts: Array) -> None:
+    def __init__(self, design: SparseDesign, ids: Array, starts: Array, last: HeavyColumns | None) -> None:
         counts = np.diff(starts)
-        most = math.isqrt(int(starts[-1]) // WORK)
+        most = min(HEAVY, math.isqrt(int(starts[-1]) // WORK))
         places = np.flatnonzero(counts >= DENSE * design.shape[0])
         if places.size > most:
             places = np.sort(places[np.argsort(-counts[places], kind="stable")[:most]])
-        self.places = places if places.size > FEW else places[:0]
-        self.design = some_columns(design, ids[self.places])
+        self.places = places
         self.is_light = np.ones(ids.size, bool)
-        self.is_light[self.places] = False
+        self.is_light[places] = False
+        self._whole, self._ids, self._last = design, ids[places], last
+
+    @cached_property
+    def design(self) -> SparseDesign:
+        """These columns by rows."""
+        last, self._last = self._last, None
+        if last is not None and "design" in vars(last) and np.array_equal(last._ids, self._ids):
+            return last.design
+        return some_columns(self._whole, self.places)
 
 
 class HeavyModel:

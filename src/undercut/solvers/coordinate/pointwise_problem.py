@@ -21,7 +21,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import balanced
-from undercut.solvers.coordinate.column_parts import count_entries, some_columns
+from undercut.solvers.coordinate.column_parts import some_columns
 from undercut.solvers.coordinate.columns import Columns, Model, Move, PointwiseModel
 from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
@@ -62,8 +62,8 @@ class PointwiseProblem(SparseProblem):
         return self.design.matvec(w) if w.any() else np.zeros(self.weight.size)
 
     @override
-    def columns(self, ids: Array) -> Columns:
-        return columns_of(self.design, ids)
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
+        return columns_of(self.design, ids, last)
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
@@ -122,25 +122,27 @@ class PointwiseProblem(SparseProblem):
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override
+    def is_corrected(self, columns: Columns) -> bool:
+        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns)
+
+    @override
     def corrected(
         self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
-    ) -> Bound:
+    ) -> tuple[Bound, Columns]:
+        columns = self._widened(columns, alive & (np.abs(point.gradient) > self.penalty.l1))
         model, move = last
         ahead = self._inside(model.slopes + model.through(move.scores), point.slopes)
         model = PointwiseModel(ahead, self._bends(point.scores + point.intercept), self.risk.fit_intercept)
         zero = np.zeros(columns.ids.size)
         move = columns.minimize(model, zero, columns.gradient(ahead), self.penalty, 0.0, ROUNDS)
         slopes = self._inside(ahead + model.through(move.scores), ahead)
-        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective)
+        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective), columns
 
-    @override
-    def wider(self, columns: Columns, gradient: FloatArray, alive: Array) -> Columns | None:
-        if self.penalty.l2 > 0.0 or not isinstance(columns, SparseColumns):
-            return None
-        is_wanted = alive & (np.abs(gradient) > self.penalty.l1)
+    def _widened(self, columns: Columns, is_wanted: Array) -> Columns:
+        """The columns, and all that are wanted."""
         is_wanted[columns.ids] = False
         others = np.flatnonzero(is_wanted)
-        return self.columns(np.union1d(columns.ids, others)) if others.size else columns
+        return self.columns(np.union1d(columns.ids, others), columns) if others.size else columns
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
@@ -192,12 +194,11 @@ class PointwiseProblem(SparseProblem):
         return float(self.weight @ values), self.weight * slopes
 
 
-def columns_of(design: Design, ids: Array) -> Columns:
-    """Copy some columns of a design."""
+def columns_of(design: Design, ids: Array, last: Columns | None) -> Columns:
+    """Copy some columns of a design, or of those at hand."""
     if isinstance(design, SparseDesign):
-        if ids.size**2 > count_entries(design, ids):
-            return SparseColumns(design, ids)
-        return CompactColumns(some_columns(design, ids), ids)
+        some = some_columns(design, ids)
+        return SparseColumns(some, ids, last) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

@@ -94,8 +94,8 @@ class SparseProblem(ABC):
         """``X w``."""
 
     @abstractmethod
-    def columns(self, ids: Array) -> Columns:
-        """A working set of features."""
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
+        """A working set of features; ``last`` : the one before."""
 
     @abstractmethod
     def model(self, at: Iterate) -> tuple[Model, float]:
@@ -145,18 +145,21 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
-    def wider(self, columns: Columns, gradient: FloatArray, alive: Array) -> Columns | None:
-        """The columns and those of all features outside their limits; ``None`` if bounds are not corrected by them."""
-        return None
-
     def corrected(
         self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
-    ) -> Bound:
-        """The bound of the slopes at the end of the last model after they are moved into the limits of the columns."""
+    ) -> tuple[Bound, Columns]:
+        """What the slopes that the last model predicts prove after they are moved into their limits.
+
+        Also the working set with every feature whose limit is exceeded at the point.  Only where ``is_corrected``.
+        """
         raise NotImplementedError
 
+    def is_corrected(self, columns: Columns) -> bool:
+        """Whether slopes are moved into their limits with these columns."""
+        return False
+
     def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
-        """What the violations of the parameters that are not zero add to the gap where each is corrected alone."""
+        """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
         w = self.by_feature(w)
         return float((np.abs(w) * np.abs(gradient + self.penalty.l1 * np.sign(w) + self.penalty.l2 * w)).sum())
 

@@ -58,7 +58,7 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
-NEARLY = 2.0  # gaps that are asked for: from here on bounds are corrected
+NEARLY = 2.0  # times the gap asked for: slopes are moved into their limits where this may be left of the gap
 ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
@@ -155,7 +155,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         columns = state.columns
         effort = Effort(MAX_NEWTON, MAX_ROUNDS)
         if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
-            columns = problem.columns(self._working_set(problem, state, violation))
+            columns = problem.columns(self._working_set(problem, state, violation), columns)
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
         elif _is_costly(columns, state):
             effort = Effort(1, MAX_ROUNDS)
@@ -247,14 +247,13 @@ def _proved(
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
     best = problem.best_bound(point, model, state.alive, objective)
-    wanted, columns = wanted_gap(replace(last, objective=objective)), state.columns
-    if columns is not None and model is not None and wanted < objective - max(best.value, last.lower_bound):
-        if problem.misfit(w, point.gradient) <= NEARLY * wanted:
-            wide = problem.wider(columns, point.gradient, state.alive)
-            if wide is not None:
-                columns = wide
-                other = problem.corrected(point, model, columns, state.alive, objective)
-                best = max(best, other, key=lambda bound: bound.value)
+    columns = state.columns
+    if columns is not None and model is not None and problem.is_corrected(columns):
+        wanted = wanted_gap(replace(last, objective=objective))
+        is_near = problem.misfit(w, point.gradient) <= NEARLY * wanted
+        if is_near and wanted < objective - max(best.value, last.lower_bound):
+            moved, columns = problem.corrected(point, model, columns, state.alive, objective)
+            best = max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
