@@ -7,7 +7,7 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -32,24 +32,32 @@ from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EPOCHS = 3  # of coordinate descent between accelerations, which combine them
-SETTLED = 0.01  # share of the parameters that may change their signs in those epochs before a Newton step
-CG_STEPS = 20  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
 FEW_HEAVY = 8  # parameters that are not worth a Gram matrix
 USED = 0.5  # share of the parameters of heavy columns that must not be zero for one
 TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
 
 
+class Pace(NamedTuple):
+    """What a minimization does before it looks where it is."""
+
+    epochs: int  # of coordinate descent between accelerations, which combine them
+    settled: float  # share of the parameters that may change their signs in those epochs before a Newton step
+    cg_steps: int  # of conjugate gradients for a Newton step, at most
+
+
+PATIENT = Pace(5, 0.002, 50)
+QUICK = Pace(3, 0.01, 20)  # where heavy columns, whose violations are the largest, are minimized over together
 NONE: tuple[Array, ColumnParts] = (np.empty(0, np.int64), (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)))
 
 
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends", "_heavy")
+    derived: ClassVar = ("parts", "XT", "_bends", "_heavy", "pace")
     n_samples: int
     n_entries: int
+    pace = PATIENT
 
     @property
     def n_params(self) -> int:
@@ -85,7 +93,7 @@ class DirectColumns(Columns):
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
     ) -> Move:
         trial = Trial(self, model, penalty, w, gradient)
-        fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
+        fit = max(1, SLICE // ((2 * self.pace.epochs + self.pace.cg_steps) * (self.n_entries + self.n_samples)))
         for done in range(1, min(fit, n_rounds) + 1):
             met = trial.descend()
             if expired() or (met <= tol and trial.violation() <= tol):
@@ -111,6 +119,14 @@ class SparseColumns(CompressedColumns):
         self.parts = column_parts(design, ids, *((known.ids, known.parts) if known else NONE))
         self.n_entries = self.parts[1].size
         self._heavy: HeavyColumns = HeavyColumns(design, ids, self.parts[0], known._heavy if known else None)
+
+        if self.has_heavy:
+            self.pace = QUICK
+
+    @property
+    def has_heavy(self) -> bool:
+        """Whether some columns have so many entries that their parameters are minimized over together."""
+        return bool(self._heavy.places.size > FEW_HEAVY)
 
     @override
     def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
@@ -203,7 +219,7 @@ class Trial:
         active = np.arange(self.w.size)
         violations = []
         self._past.clear()
-        for _ in range(EPOCHS):
+        for _ in range(self.columns.pace.epochs):
             violations.append(self.columns.epoch(self, active))
             self._move_intercept()
             self._past.append((np.append(self.w, self.b), self.z.copy()))
@@ -226,7 +242,7 @@ class Trial:
 
     def accelerate(self) -> None:
         before, after = np.sign(self._past[0][0][: self.w.size]), np.sign(self.w)
-        if np.count_nonzero(before != after) <= SETTLED * np.count_nonzero(after):
+        if np.count_nonzero(before != after) <= self.columns.pace.settled * np.count_nonzero(after):
             self.newton()
         else:
             self.extrapolate()
@@ -237,7 +253,7 @@ class Trial:
         changes = np.diff(points, axis=0)
         products = changes @ changes.T
         products[np.diag_indices_from(products)] += TINY * np.trace(products) + np.finfo(float).tiny
-        shares = np.linalg.solve(products, np.ones(EPOCHS - 1))
+        shares = np.linalg.solve(products, np.ones(changes.shape[0]))
         shares /= shares.sum()
         w, b = self._split(shares @ points[1:])
         z = np.asarray(np.tensordot(shares, np.stack([z for _, z in self._past[1:]]), 1), np.float64)
@@ -288,7 +304,7 @@ class Trial:
         step, change = np.zeros(scale.size), np.zeros_like(self.z)
         search = scale * residual
         size = first = float(search @ residual)
-        for _ in range(CG_STEPS):
+        for _ in range(self.columns.pace.cg_steps):
             if size <= CG_ACCURACY**2 * first:
                 break
             scores = self._scores(active, search)

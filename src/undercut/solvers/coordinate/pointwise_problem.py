@@ -123,7 +123,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def is_corrected(self, columns: Columns) -> bool:
-        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns)
+        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns) and columns.has_heavy
 
     @override
     def corrected(

@@ -44,8 +44,9 @@ from undercut.types import Array, FloatArray
 
 ACCURACY = 0.3  # share of the largest violation to which a step reduces those of its working set
 OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
-MAX_NEWTON = 2  # Newton steps on one working set
-MAX_ROUNDS = 6  # of descent on the model of each Newton step
+MAX_NEWTON = 6  # Newton steps on one working set
+MAX_ROUNDS = 30  # of descent on the model of each Newton step
+SHORT = (2, 6)  # both, where bounds are corrected and so are sharp early
 FIRST_NEWTON = 1  # the same on a new one
 FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -159,6 +160,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
         elif _is_costly(columns, state):
             effort = Effort(1, MAX_ROUNDS)
+        elif problem.is_corrected(columns):
+            effort = Effort(*SHORT)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
