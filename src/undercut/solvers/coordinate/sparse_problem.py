@@ -217,7 +217,7 @@ class SparseProblem(ABC):
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
-        t, after = self._search(at, move)
+        t, after = self._search(at, move, self.is_corrected(columns))
         after = after._replace(last=(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
@@ -226,8 +226,11 @@ class SparseProblem(ABC):
             damping *= 0.1
         return (after if worthwhile else at)._replace(damping=damping)
 
-    def _search(self, at: Iterate, move: Move) -> tuple[float, Iterate]:
-        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile."""
+    def _search(self, at: Iterate, move: Move, is_whole: bool) -> tuple[float, Iterate]:
+        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile.
+
+        ``is_whole`` : a whole move is preferred to a shorter one, which keeps every parameter that the move makes zero.
+        """
         change = move.w - at.w
         trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
 
@@ -240,8 +243,9 @@ class SparseProblem(ABC):
             slope = float(np.vdot(trial.slopes, move.scores)) + self.penalty.slope(trial.w, change)
             return Along(trial.value, slope, math.nan)
 
-        slope, decrease = abs(point(0.0).slope), at.value - trials[1.0].value
-        if decrease >= ENOUGH * slope or (decrease >= 0.0 and abs(point(1.0).slope) <= FLAT * slope):
+        slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - trials[1.0].value
+        is_low = left <= FLAT * slope and (decrease >= 0.0 or not is_whole)
+        if (is_low or (is_whole and decrease >= ENOUGH * slope)) and left >= -FLAT * slope:
             return 1.0, trials[1.0]
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
         point(t)
