@@ -33,7 +33,7 @@ from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 CG_ACCURACY = 0.1  # share of the residual that they may leave
-FEW_HEAVY = 8  # parameters that are not worth a Gram matrix
+FEW_HEAVY = 15  # parameters that are not worth a Gram matrix
 USED = 0.5  # share of the parameters of heavy columns that must not be zero for one
 TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
 

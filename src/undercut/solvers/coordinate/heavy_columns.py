@@ -21,7 +21,7 @@ from undercut.types import Array, FloatArray
 
 HEAVY = 50  # columns, at most
 DENSE = 0.1  # share of the samples in which a heavy column has an entry, at least
-WORK = 100  # entries of all columns for each entry of the Gram matrix, at least
+WORK = 300  # entries of all columns for each entry of the Gram matrix, at least
 ACCURACY = 0.01  # share of the violations that may be left
 
 

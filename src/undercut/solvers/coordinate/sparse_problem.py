@@ -229,7 +229,7 @@ class SparseProblem(ABC):
     def _search(self, at: Iterate, move: Move, is_whole: bool) -> tuple[float, Iterate]:
         """Which share of a move to take: all of it unless the slope there says that a search is worthwhile.
 
-        ``is_whole`` : a whole move is preferred to a shorter one, which keeps every parameter that the move makes zero.
+        ``is_whole`` : a whole move is preferred, because only that leaves zero what the model makes zero.
         """
         change = move.w - at.w
         trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
@@ -244,8 +244,8 @@ class SparseProblem(ABC):
             return Along(trial.value, slope, math.nan)
 
         slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - trials[1.0].value
-        is_low = left <= FLAT * slope and (decrease >= 0.0 or not is_whole)
-        if (is_low or (is_whole and decrease >= ENOUGH * slope)) and left >= -FLAT * slope:
+        is_flat = abs(left) <= FLAT * slope and (decrease >= 0.0 or not is_whole)
+        if is_flat or (is_whole and decrease >= ENOUGH * slope):
             return 1.0, trials[1.0]
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
         point(t)
