@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L1, LinearRisk, Poisson, Stop, minimize
+from undercut import L1, LinearRisk, Logistic, Poisson, SquaredHinge, Stop, minimize
 from undercut.maps.csr import SparseDesign
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate.columns import Penalty, PointwiseModel
+from undercut.solvers.coordinate.column_parts import some_columns
+from undercut.solvers.coordinate.columns import Move, Penalty, PointwiseModel, column_norms
 from undercut.solvers.coordinate.direct_columns import SparseColumns, Trial
 from undercut.solvers.coordinate.gram_columns import descend_gram
+from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
+from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
 
 
 def test_a_newton_step_on_a_model_lowers_it_and_ends_in_exact_zeros():
@@ -54,3 +57,51 @@ def test_descent_on_a_gram_matrix_reaches_the_minimum_along_flat_directions(seed
     descend_gram(H, left, w, penalty, 1e-9)
     assert penalty.violation(w, left).max() <= 1e-9
     np.testing.assert_allclose(left, gradient + H @ w, atol=1e-11)
+
+
+def test_frequent_columns_are_minimized_over_together_with_the_intercept():
+    rng = np.random.default_rng(4)
+    X = sp.csr_matrix((rng.random((400, 60)) < np.linspace(0.6, 0.2, 60)) * 1.0)
+    model = PointwiseModel(rng.standard_normal(400) / 400, rng.uniform(0.1, 1.0, 400) / 400, free=True)
+    columns = HeavyColumns(SparseDesign(X), np.arange(60), np.append(0, np.cumsum(X.getnnz(axis=0))), None)
+    assert 0 < columns.places.size < 60
+    heavy, penalty = HeavyModel(columns, model), Penalty(1e-3, 0.0)
+    w, z, b = np.zeros(60), np.zeros(400), np.zeros(1)
+    for _ in range(5):
+        b += heavy.descend(w, z, X.T @ model.slopes, penalty)[1]
+    slopes = model.slopes + model.through(z)
+    assert not w[columns.is_light].any()
+    np.testing.assert_allclose(z, X @ w + b, atol=1e-12)
+    assert abs(slopes.sum()) < 1e-12
+    assert penalty.violation(w[columns.places], (X.T @ slopes)[columns.places]).max() < 1e-6
+
+
+def test_columns_at_hand_are_the_same_as_those_collected_from_the_rows():
+    X = sp.random(30, 20, density=0.3, format="csr", random_state=5)
+    few, some = np.array([1, 4, 7, 12, 19]), np.array([0, 4, 5, 12, 18, 19])
+    last = SparseColumns(some_columns(SparseDesign(X), few), few)
+    fresh = SparseColumns(some_columns(SparseDesign(X), some), some)
+    copied = SparseColumns(some_columns(SparseDesign(X), some), some, last)
+    assert all(np.array_equal(one, other) for one, other in zip(fresh.parts, copied.parts, strict=True))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+def test_slopes_moved_into_their_limits_prove_a_valid_and_a_better_bound(loss, intercept):
+    rng = np.random.default_rng(6)
+    frequency = np.minimum(0.5, 3.0 / np.arange(1, 401))
+    X = sp.csr_matrix((rng.random((600, 400)) < frequency) * rng.random((600, 400)))
+    y = np.where(X @ rng.standard_normal(400) > 0.0, 1.0, -1.0)
+    risk = LinearRisk(X, y, loss, fit_intercept=intercept)
+    reg = L1(0.03 * float(np.abs(risk.cut_at_zero.a).max()))
+    best = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-9))
+    problem = PointwiseProblem(risk, reg, column_norms(risk.design, risk.weight))
+    used = np.flatnonzero(best.w)
+    columns, alive = SparseColumns(some_columns(risk.design, used), used), np.ones(400, bool)
+    start = problem.point(problem.scores(best.w * rng.uniform(0.9, 1.1, 400)))
+    zero = PointwiseModel(start.slopes, np.zeros(600), intercept), Move(np.zeros(used.size), np.zeros(600))
+    scaled = problem.bound(start.slopes, start.gradient, alive, best.objective)
+    moved, wider = problem.corrected(start, zero, columns, alive, best.objective)
+    assert scaled.value < moved.value <= best.objective
+    outside = np.flatnonzero(np.abs(start.gradient) > reg.terms.l1)
+    assert np.isin(np.union1d(used, outside), wider.ids).all()

@@ -157,3 +157,15 @@ def rmatmat(indptr, indices, data, G, out):
                 value, row = data[k], out[np.uint64(indices[k])]
                 for m in range(count):
                     row[columns[m]] += value * g[columns[m]]
+
+
+@njit(cache=True, nogil=True)
+def fill_columns(indptr, indices, data, position, rows, values):
+    """Copy X by columns; ``position`` holds where the next entry of each column goes, and is overwritten."""
+    for i in range(np.uint64(indptr.size - 1)):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+            at = np.uint64(indices[k])
+            to = np.uint64(position[at])
+            rows[to] = i
+            values[to] = data[k]
+            position[at] = to + np.uint64(1)

@@ -29,18 +29,6 @@ def dense_column_squares(X, weight, out):
 
 
 @njit(cache=True, nogil=True)
-def fill_columns(indptr, indices, data, position, rows, values):
-    """Copy X by columns; ``position`` holds where the next entry of each column goes, and is overwritten."""
-    for i in range(np.uint64(indptr.size - 1)):
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
-            at = np.uint64(indices[k])
-            to = np.uint64(position[at])
-            rows[to] = i
-            values[to] = data[k]
-            position[at] = to + np.uint64(1)
-
-
-@njit(cache=True, nogil=True)
 def take_columns(indptr, indices, data, slot, starts, columns, values):
     """Copy the entries of columns with a slot row by row; ``starts``, all 0, becomes where the rows start."""
     to = np.uint64(0)
@@ -54,6 +42,17 @@ def take_columns(indptr, indices, data, slot, starts, columns, values):
 
 
 @njit(cache=True, nogil=True)
+def copy_columns(starts, rows, values, columns, places, to_starts, to_rows, to_values):
+    """Copy columns to the given places of others, of which ``to_starts`` tells where they start."""
+    for m in range(columns.size):
+        to = np.uint64(to_starts[places[m]])
+        for k in range(np.uint64(starts[columns[m]]), np.uint64(starts[columns[m] + 1])):
+            to_rows[to] = rows[k]
+            to_values[to] = values[k]
+            to += np.uint64(1)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def dots(starts, rows, values, active, g, out):
     """``out_m = <x_j, g>`` for the columns ``j = active_m``."""
     for m in range(active.size):
@@ -97,7 +96,7 @@ def _minimizer(w, gradient, bend, l1, l2):
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
     """An epoch over the active parameters on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
 
@@ -106,11 +105,11 @@ def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
     """
     violation = 0.0
     for j in active:
-        slope = gradient[j]
+        slope = 0.0
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
             i = np.uint64(rows[k])
             slope += values[k] * d[i] * z[i]
-        best = _minimizer(w[j], slope, bend[j], l1, l2)
+        best = _minimizer(w[j], gradient[j] + slope, bend[j], l1, l2)
         delta = best - w[j]
         if delta != 0.0:
             violation = max(violation, abs(delta) * (bend[j] + l2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -16,6 +16,9 @@ from undercut.types import Array, FloatArray
 
 LARGE_GRAM = 200_000  # stored entries: from this number on, the rows are divided among threads
 TILE = 128  # rows and columns of a Gram matrix that are mirrored at a time
+
+
+ColumnParts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, rows, values
 
 
 class SparseDesign(Matrix):
@@ -104,6 +107,14 @@ class SparseDesign(Matrix):
         out, diagonal = np.empty((size, size)), np.empty(size)
         csr.partial_half_gram(*self._parts, g, slot, start, stop, out, diagonal)
         return out, diagonal
+
+
+def by_columns(X: Any) -> ColumnParts:
+    """A CSR matrix by columns; rows ascend."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
+    rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
+    csr.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
+    return starts, rows, values
 
 
 def _mirror(half: FloatArray) -> None:

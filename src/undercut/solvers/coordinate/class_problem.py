@@ -17,14 +17,15 @@ from undercut._jit import class_working_set as kernels
 from undercut._jit.multiclass import softmax_conjugate
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
-from undercut.maps.csr import SparseDesign
+from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.class_scores import Settled
 from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, class_sums
+from undercut.solvers.coordinate.column_parts import some_columns
 from undercut.solvers.coordinate.columns import Columns, Model, Move
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, Parts, Trial, compressed, some_columns
+from undercut.solvers.coordinate.direct_columns import CompressedColumns, Trial
 from undercut.solvers.coordinate.gram_columns import GramColumns
 from undercut.solvers.coordinate.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
@@ -151,7 +152,7 @@ class ClassProblem(SparseProblem):
         return self.risk.phi.rows(self.risk.design.matvec(w))
 
     @override
-    def columns(self, ids: Array) -> Columns:
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
         n_classes = self.risk.n_classes
         part = _part(self.design, ids)
         n_params, n_cells = ids.size * n_classes, part.shape[0] * ids.size
@@ -277,9 +278,9 @@ def _n_entries(part: SparseDesign | DenseDesign) -> int:
     return int(part.X.nnz if isinstance(part, SparseDesign) else np.count_nonzero(part.X))
 
 
-def _by_columns(part: SparseDesign | DenseDesign) -> Parts:
+def _by_columns(part: SparseDesign | DenseDesign) -> ColumnParts:
     """The columns in compressed form; zeros of a dense matrix are left out."""
     if isinstance(part, SparseDesign):
-        return compressed(part)
+        return by_columns(part.X)
     X = sp.csc_array(part.X)
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

@@ -7,16 +7,16 @@ turns with Newton steps by conjugate gradients on the parameters that are not ze
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
 from undercut.deadline import expired
-from undercut.maps.csr import SparseDesign
+from undercut.maps.csr import ColumnParts, SparseDesign
 from undercut.maps.dense import DenseDesign
+from undercut.solvers.coordinate.column_parts import column_parts
 from undercut.solvers.coordinate.columns import (
     SLICE,
     Columns,
@@ -28,24 +28,36 @@ from undercut.solvers.coordinate.columns import (
     halves,
     inverted,
 )
+from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EPOCHS = 5  # of coordinate descent between accelerations, which combine them
-SETTLED = 0.002  # share of the parameters that may change their signs in those epochs before a Newton step
-CG_STEPS = 50  # of conjugate gradients for a Newton step, at most
 CG_ACCURACY = 0.1  # share of the residual that they may leave
+FEW_HEAVY = 15  # parameters that are not worth a Gram matrix
+USED = 0.5  # share of the parameters of heavy columns that must not be zero for one
 TINY = 1e-12  # added to the diagonal of the matrix of products of changes, relative to its trace
 
-Parts: TypeAlias = tuple[Array, Array, FloatArray]  # starts of the columns, rows, values
+
+class Pace(NamedTuple):
+    """What a minimization does before it looks where it is."""
+
+    epochs: int  # of coordinate descent between accelerations, which combine them
+    settled: float  # share of the parameters that may change their signs in those epochs before a Newton step
+    cg_steps: int  # of conjugate gradients for a Newton step, at most
+
+
+PATIENT = Pace(5, 0.002, 50)
+QUICK = Pace(3, 0.01, 20)  # where heavy columns, whose violations are the largest, are minimized over together
+NONE: tuple[Array, ColumnParts] = (np.empty(0, np.int64), (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)))
 
 
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends", "_heavy", "pace")
     n_samples: int
     n_entries: int
+    pace = PATIENT
 
     @property
     def n_params(self) -> int:
@@ -81,7 +93,7 @@ class DirectColumns(Columns):
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
     ) -> Move:
         trial = Trial(self, model, penalty, w, gradient)
-        fit = max(1, SLICE // ((2 * EPOCHS + CG_STEPS) * (self.n_entries + self.n_samples)))
+        fit = max(1, SLICE // ((2 * self.pace.epochs + self.pace.cg_steps) * (self.n_entries + self.n_samples)))
         for done in range(1, min(fit, n_rounds) + 1):
             met = trial.descend()
             if expired() or (met <= tol and trial.violation() <= tol):
@@ -94,17 +106,27 @@ class DirectColumns(Columns):
 class CompressedColumns(DirectColumns):
     """Columns of which only the entries that are not zero are stored."""
 
-    parts: Parts
+    parts: ColumnParts
 
 
 class SparseColumns(CompressedColumns):
-    """Columns with one parameter each; ``design`` has no others."""
+    """Columns with one parameter each; ``design`` has no others, and ``last`` is the working set before."""
 
-    def __init__(self, design: SparseDesign, ids: Array) -> None:
+    def __init__(self, design: SparseDesign, ids: Array, last: Columns | None = None) -> None:
+        known = last if isinstance(last, SparseColumns) else None
         self.ids = ids
         self.n_samples = design.shape[0]
-        self.parts = compressed(design)
+        self.parts = column_parts(design, ids, *((known.ids, known.parts) if known else NONE))
         self.n_entries = self.parts[1].size
+        self._heavy: HeavyColumns = HeavyColumns(design, ids, self.parts[0], known._heavy if known else None)
+
+        if self.has_heavy:
+            self.pace = QUICK
+
+    @property
+    def has_heavy(self) -> bool:
+        """Whether some columns have so many entries that their parameters are minimized over together."""
+        return bool(self._heavy.places.size > FEW_HEAVY)
 
     @override
     def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
@@ -128,7 +150,14 @@ class SparseColumns(CompressedColumns):
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
-        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+        heavy = trial.heavy(self._heavy)
+        if heavy is None:
+            return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+        light = active[self._heavy.is_light[active]]
+        met = float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, light))
+        violation, shift = heavy.descend(trial.w, trial.z, trial.gradient, trial.penalty)
+        trial.b = trial.b + shift
+        return max(met, violation)
 
 
 class WideColumns(DirectColumns):
@@ -167,28 +196,6 @@ class WideColumns(DirectColumns):
         return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
 
 
-def compressed(design: SparseDesign) -> Parts:
-    """X by columns."""
-    X = design.X
-    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
-    rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
-    kernels.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
-    return starts, rows, values
-
-
-def some_columns(design: SparseDesign, ids: Array) -> SparseDesign:
-    """The columns ``ids``, which ascend; the design itself where these are all of them."""
-    X = design.X
-    if ids.size == X.shape[1]:
-        return design
-    slot = np.full(X.shape[1], -1, np.int32)
-    slot[ids] = np.arange(ids.size, dtype=np.int32)
-    starts, columns, values = np.zeros_like(X.indptr), np.empty(X.nnz, np.int32), np.empty(X.nnz)
-    kernels.take_columns(X.indptr, X.indices, X.data, slot, starts, columns, values)
-    parts = (values[: starts[-1]], columns[: starts[-1]], starts)
-    return SparseDesign(sp.csr_array(parts, shape=(X.shape[0], ids.size)))
-
-
 class Trial:
     """Where a minimization of the model is."""
 
@@ -203,6 +210,7 @@ class Trial:
         self._intercept_bend = model.intercept_bend
         self._inverse = inverted(self._intercept_bend)
         self.gradient = gradient
+        self._heavy: HeavyModel | None = None
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._past: list[tuple[FloatArray, FloatArray]] = []  # parameters with b behind them, and z
 
@@ -211,12 +219,21 @@ class Trial:
         active = np.arange(self.w.size)
         violations = []
         self._past.clear()
-        for _ in range(EPOCHS):
+        for _ in range(self.columns.pace.epochs):
             violations.append(self.columns.epoch(self, active))
             self._move_intercept()
             self._past.append((np.append(self.w, self.b), self.z.copy()))
             active = np.flatnonzero(self.w)
         return violations[0]
+
+    def heavy(self, columns: HeavyColumns) -> HeavyModel | None:
+        """The model of the heavy columns; ``None`` where few of their parameters are used."""
+        if np.count_nonzero(self.w[columns.places]) <= max(FEW_HEAVY, USED * columns.places.size):
+            return None
+        if self._heavy is None:
+            assert isinstance(self.model, PointwiseModel)
+            self._heavy = HeavyModel(columns, self.model)
+        return self._heavy
 
     def violation(self) -> float:
         """The largest at the current point."""
@@ -225,7 +242,7 @@ class Trial:
 
     def accelerate(self) -> None:
         before, after = np.sign(self._past[0][0][: self.w.size]), np.sign(self.w)
-        if np.count_nonzero(before != after) <= SETTLED * np.count_nonzero(after):
+        if np.count_nonzero(before != after) <= self.columns.pace.settled * np.count_nonzero(after):
             self.newton()
         else:
             self.extrapolate()
@@ -236,7 +253,7 @@ class Trial:
         changes = np.diff(points, axis=0)
         products = changes @ changes.T
         products[np.diag_indices_from(products)] += TINY * np.trace(products) + np.finfo(float).tiny
-        shares = np.linalg.solve(products, np.ones(EPOCHS - 1))
+        shares = np.linalg.solve(products, np.ones(changes.shape[0]))
         shares /= shares.sum()
         w, b = self._split(shares @ points[1:])
         z = np.asarray(np.tensordot(shares, np.stack([z for _, z in self._past[1:]]), 1), np.float64)
@@ -287,7 +304,7 @@ class Trial:
         step, change = np.zeros(scale.size), np.zeros_like(self.z)
         search = scale * residual
         size = first = float(search @ residual)
-        for _ in range(CG_STEPS):
+        for _ in range(self.columns.pace.cg_steps):
             if size <= CG_ACCURACY**2 * first:
                 break
             scores = self._scores(active, search)

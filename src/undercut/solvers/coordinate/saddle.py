@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from undercut._jit import primal_dual as kernels
 from undercut.deadline import expired
-from undercut.maps.csr import SparseDesign
+from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
+from undercut.solvers.coordinate.column_parts import some_columns
 from undercut.solvers.coordinate.columns import SLICE
-from undercut.solvers.coordinate.direct_columns import Parts, compressed, some_columns
 from undercut.types import Array, FloatArray
 
 BATCH = 40  # steps between questions whether to restart, unless they read more than a slice of X
@@ -111,8 +111,8 @@ class Saddle:
         if units.size:
             some = sp.csr_array(sp.hstack([some, np.tile(units, (rows.size, 1))], format="csr"))
         X = sp.csr_array((some.data.astype(np.float64), some.indices.astype(np.int32), some.indptr), shape=some.shape)
-        self.by_row: Parts = (X.indptr, X.indices, X.data)
-        self.by_column = compressed(SparseDesign(X))
+        self.by_row: ColumnParts = (X.indptr, X.indices, X.data)
+        self.by_column = by_columns(X)
         self.l1, self.l2 = (np.append(np.full(columns.size, term), np.zeros(units.size)) for term in penalty)
         self._scale(X)
 

@@ -18,8 +18,8 @@ from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.solvers.coordinate.class_model import ClassGram, ClassModel
+from undercut.solvers.coordinate.column_parts import some_columns
 from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, inverted
-from undercut.solvers.coordinate.direct_columns import some_columns
 from undercut.solvers.coordinate.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 

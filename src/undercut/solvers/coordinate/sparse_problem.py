@@ -12,37 +12,23 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import norm
-from typing_extensions import override
 
-from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.contracts import Design, Regularizer
 from undercut.deadline import expired
 from undercut.errors import NonfiniteError
-from undercut.maps.csr import SparseDesign
-from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
-from undercut.risks import LinearRisk
 from undercut.scalar import Point as Along, minimize_convex
-from undercut.solvers.bounds import ROUNDING, balanced
-from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns, some_columns
-from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
+from undercut.solvers.bounds import ROUNDING
+from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty
 from undercut.types import Array, FloatArray
 
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
+ENOUGH = 0.25  # share of the slope at the start: a whole step that decreases the objective by as much is taken
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
-LEAST_DAMPING = 1e-6  # where a loss is linear
 FIRST_DAMPING = 1.0  # after a step that failed: an upper model
 CLOSE = 0.01  # relative gap from which on slopes are not shortened where squares let them exceed l1
-BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
 NEGLIGIBLE = 1e-14  # relative rise of the objective that is put down to rounding
-ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
-MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
-EXACT = 1e-9  # relative error of a model that is put down to rounding
-FEW = 300  # columns: up to here a dense working set has a Gram matrix
-ROWS = 0.5  # per column: from here on too
 
 
 class Effort(NamedTuple):
@@ -78,6 +64,7 @@ class Bound(NamedTuple):
     """What a dual point proves: the best bound of ``share slopes``."""
 
     value: float
+    slopes: FloatArray
     share: float
     gradient: FloatArray  # X' slopes
 
@@ -107,8 +94,8 @@ class SparseProblem(ABC):
         """``X w``."""
 
     @abstractmethod
-    def columns(self, ids: Array) -> Columns:
-        """A working set of features."""
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
+        """A working set of features; ``last`` : the one before."""
 
     @abstractmethod
     def model(self, at: Iterate) -> tuple[Model, float]:
@@ -158,6 +145,24 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
+    def corrected(
+        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
+    ) -> tuple[Bound, Columns]:
+        """What the slopes that the last model predicts prove after they are moved into their limits.
+
+        Also the working set with every feature whose limit is exceeded at the point.  Only where ``is_corrected``.
+        """
+        raise NotImplementedError
+
+    def is_corrected(self, columns: Columns) -> bool:
+        """Whether slopes are moved into their limits with these columns."""
+        return False
+
+    def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
+        """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
+        w = self.by_feature(w)
+        return float((np.abs(w) * np.abs(gradient + self.penalty.l1 * np.sign(w) + self.penalty.l2 * w)).sum())
+
     def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
         """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""
         l1, l2 = self.penalty
@@ -181,7 +186,7 @@ class SparseProblem(ABC):
         best, share = value(first), first
         if objective - best > CLOSE * abs(objective):
             best, share = max([(best, share), *((value(other), other) for other in others)])
-        return Bound(best, share, gradient)
+        return Bound(best, slopes, share, gradient)
 
     def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
         """The features that no solution uses: the dual point is within ``sqrt(2 L gap)`` of the best."""
@@ -212,7 +217,7 @@ class SparseProblem(ABC):
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
-        t, after = self._search(at, move)
+        t, after = self._search(at, move, self.is_corrected(columns))
         after = after._replace(last=(model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
@@ -221,8 +226,11 @@ class SparseProblem(ABC):
             damping *= 0.1
         return (after if worthwhile else at)._replace(damping=damping)
 
-    def _search(self, at: Iterate, move: Move) -> tuple[float, Iterate]:
-        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile."""
+    def _search(self, at: Iterate, move: Move, is_whole: bool) -> tuple[float, Iterate]:
+        """Which share of a move to take: all of it unless the slope there says that a search is worthwhile.
+
+        ``is_whole`` : a whole move is preferred, because only that leaves zero what the model makes zero.
+        """
         change = move.w - at.w
         trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
 
@@ -235,7 +243,9 @@ class SparseProblem(ABC):
             slope = float(np.vdot(trial.slopes, move.scores)) + self.penalty.slope(trial.w, change)
             return Along(trial.value, slope, math.nan)
 
-        if abs(point(1.0).slope) <= FLAT * abs(point(0.0).slope):
+        slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - trials[1.0].value
+        is_flat = abs(left) <= FLAT * slope and (decrease >= 0.0 or not is_whole)
+        if is_flat or (is_whole and decrease >= ENOUGH * slope):
             return 1.0, trials[1.0]
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
         point(t)
@@ -255,135 +265,6 @@ class SparseProblem(ABC):
         return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping)
 
 
-class PointwiseProblem(SparseProblem):
-    """One score per sample."""
-
-    def __init__(self, risk: LinearRisk, reg: Regularizer, norms: FloatArray) -> None:
-        super().__init__(reg, norms)
-        self.risk, self.weight, self.design = risk, risk.weight, risk.design
-        known = smooth_conjugate(risk.loss)
-        assert known is not None
-        self._values, self.smoothness = known
-
-    @override
-    def by_feature(self, w: FloatArray) -> FloatArray:
-        return w
-
-    @override
-    def flat(self, by_feature: FloatArray) -> FloatArray:
-        return by_feature
-
-    @override
-    def scores(self, w: FloatArray) -> FloatArray:
-        return self.design.matvec(w) if w.any() else np.zeros(self.weight.size)
-
-    @override
-    def columns(self, ids: Array) -> Columns:
-        return columns_of(self.design, ids)
-
-    @override
-    def evaluate(self, scores: FloatArray) -> Point:
-        at = self.risk.phi.evaluate(scores)
-        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
-        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
-
-    @override
-    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
-        if not self.risk.fit_intercept:
-            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
-        b, last = float(intercept), math.inf
-        while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
-            bend = float(self._bends(at.scores).sum())
-            if not (total < 0.5 * last and bend > 0.0):
-                return super().settled(at, b)
-            shift = -float(at.slopes.sum()) / bend
-            scores = at.scores + shift
-            value, slopes = self.mean(scores)
-            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes), b + shift, total
-        slopes = balanced(at.slopes)
-        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
-
-    @override
-    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
-        """Near the optimum, the slopes at the end of the last model prove more than those at the point.
-
-        They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
-        the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
-        """
-        here = super().best_bound(point, last, alive, objective)
-        predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
-        if predicted is None:
-            return here
-        ahead = self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
-        return max(here, ahead, key=lambda bound: bound.value)
-
-    def _predicted(self, model: Model, move: Move, slopes: FloatArray) -> FloatArray | None:
-        """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
-
-        Some are no slopes of the loss at any score: those at the point take their place.
-        """
-        change = model.through(move.scores)
-        ahead = model.slopes + change
-        error, size = norm(ahead - slopes), norm(change)
-        if not EXACT * size < error < ROUGH * size:
-            return None
-        known = np.isfinite(self.conjugate(ahead, 1.0))
-        inside = slopes.copy()
-        inside[self.weight > 0.0] = np.where(known, self.used(ahead), self.used(slopes))
-        if self.risk.fit_intercept:
-            inside = balanced(inside)
-        return inside if norm(inside - ahead) <= MISSED * error else None
-
-    @override
-    def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
-        weight = self.used(self.weight)
-        return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
-
-    @override
-    def imbalance(self, slopes: FloatArray) -> float:
-        return abs(float(slopes.sum())) if self.risk.fit_intercept else 0.0
-
-    @override
-    def model(self, at: Iterate) -> tuple[Model, float]:
-        bend = self._bends(at.scores)
-        flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
-        damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
-        return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
-
-    def _bends(self, scores: FloatArray) -> FloatArray:
-        """Weighted second derivatives."""
-        loss, weight = self.risk.loss, self.weight
-        assert isinstance(loss, SmoothLoss)
-        curvature = loss.curvature(self.risk.y, scores)
-        return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
-
-    def excess(self, w: FloatArray, point: Point) -> float:
-        """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
-
-        ``used / n mean(slope^2) / mean(second derivative)``: the number of parameters over that of samples where the
-        loss is a likelihood.
-        """
-        squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
-        bend = float(self._bends(point.scores + point.intercept).sum())
-        used = int(np.count_nonzero(w))
-        return used * squares / (self.weight.size * bend) if bend > 0.0 else math.inf
-
-    def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
-        """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""
-        if damping == 0.0:
-            return bend
-        if math.isfinite(self.smoothness):
-            return np.maximum(bend, min(damping, 1.0) * self.smoothness * self.weight)
-        return np.asarray(bend + damping * np.abs(slopes))
-
-    @override
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self._uses_all:
-            values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
-        return float(self.weight @ values), self.weight * slopes
-
-
 def largest(by_row: FloatArray) -> FloatArray:
     """The largest entry of every row."""
     return by_row if by_row.ndim == 1 else by_row.max(axis=1)
@@ -392,13 +273,3 @@ def largest(by_row: FloatArray) -> FloatArray:
 def row_sums(by_row: FloatArray) -> FloatArray:
     """The sum of every row."""
     return by_row if by_row.ndim == 1 else by_row.sum(axis=1)
-
-
-def columns_of(design: Design, ids: Array) -> Columns:
-    """Copy some columns of a design."""
-    if isinstance(design, SparseDesign):
-        some = some_columns(design, ids)
-        return SparseColumns(some, ids) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
-    assert isinstance(design, DenseDesign)
-    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
-    return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

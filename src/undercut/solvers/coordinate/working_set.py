@@ -36,9 +36,10 @@ from undercut.solvers.coordinate.class_problem import ClassProblem
 from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.gram_columns import GramColumns
+from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
 from undercut.solvers.coordinate.repaired_slopes import Repair
 from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.sparse_problem import Effort, Point, PointwiseProblem, SparseProblem, largest
+from undercut.solvers.coordinate.sparse_problem import Bound, Effort, Point, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -46,6 +47,7 @@ ACCURACY = 0.3  # share of the largest violation to which a step reduces those o
 OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
 MAX_NEWTON = 6  # Newton steps on one working set
 MAX_ROUNDS = 30  # of descent on the model of each Newton step
+SHORT = (2, 6)  # both, where bounds are corrected and so are sharp early
 FIRST_NEWTON = 1  # the same on a new one
 FIRST_ROUNDS = 2  # of descent on the model of each of those
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -58,6 +60,7 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
+NEARLY = 2.0  # times the gap asked for: slopes are moved into their limits where this may be left of the gap
 ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
@@ -155,10 +158,12 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         columns = state.columns
         effort = Effort(MAX_NEWTON, MAX_ROUNDS)
         if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
-            columns = problem.columns(self._working_set(problem, state, violation))
+            columns = problem.columns(self._working_set(problem, state, violation), columns)
             effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
         elif _is_costly(columns, state):
             effort = Effort(1, MAX_ROUNDS)
+        elif problem.is_corrected(columns):
+            effort = Effort(*SHORT)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
@@ -247,19 +252,31 @@ def _proved(
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    best, repair = problem.best_bound(point, model, state.alive, objective), state.repair
+    best = problem.best_bound(point, model, state.alive, objective)
     progress = Progress(last.step + 1, objective, max(last.lower_bound, best.value), last.n_evaluations + 1)
-    if isinstance(problem, ClassProblem) and problem.penalty.l2 == 0.0 and _has_settled(last, progress):
-        moved, repair = problem.repaired(w, point, state.alive, progress, repair)
-        best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
+    moved, state = _moved_into_the_box(problem, replace(state, progress=progress), last, model)
+    best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
-    return replace(
-        state, solution=solution, alive=alive, progress=replace(progress, lower_bound=lower_bound), repair=repair
-    )
+    return replace(state, solution=solution, alive=alive, progress=replace(progress, lower_bound=lower_bound))
 
 
-def _has_settled(last: Progress, now: Progress) -> bool:
-    """Whether the objective may be close enough to the optimum to end the run, though the bound is not."""
-    wanted = wanted_gap(now)
-    return wanted > 0.0 and last.objective - now.objective <= wanted < now.gap
+def _moved_into_the_box(
+    problem: SparseProblem, state: WorkingSetState, last: Progress, model: tuple[Model, Move] | None
+) -> tuple[Bound | None, WorkingSetState]:
+    """The bound of slopes that are moved to ``|X' u| <= l1``, where that may end the run, and the state after it."""
+    w, point, progress, columns = state.w, state.point, state.progress, state.columns
+    wanted = wanted_gap(progress)
+    if not 0.0 < wanted < progress.gap:
+        return None, state
+    if isinstance(problem, ClassProblem):
+        if problem.penalty.l2 > 0.0 or last.objective - progress.objective > wanted:
+            return None, state
+        moved, repair = problem.repaired(w, point, state.alive, progress, state.repair)
+        return moved, replace(state, repair=repair)
+    if columns is None or model is None or not problem.is_corrected(columns):
+        return None, state
+    if problem.misfit(w, point.gradient) > NEARLY * wanted:
+        return None, state
+    moved, columns = problem.corrected(point, model, columns, state.alive, progress.objective)
+    return moved, replace(state, columns=columns)

@@ -1,0 +1,204 @@
+"""One score per sample: models with a diagonal matrix, and bounds from slopes that are moved into their limits.
+
+A dual point needs ``|<x_j, u>| <= l1`` for every feature.  Scaling u by ``l1 / max_j |<x_j, u>|`` costs the largest
+violation times ``|w|_1``.  Moving u into the limits by the change that is shortest in the metric of the second
+derivatives D costs each violation times its own ``|w_j|``, which is far less where few features are violated most.
+That change is ``D X c``, with c the minimum of the model at u without the parameters w,
+
+    <u, X c> + 1/2 (X c)' D X c + l1 |c|_1
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.linalg import norm
+from typing_extensions import override
+
+from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.risks import LinearRisk
+from undercut.solvers.bounds import balanced
+from undercut.solvers.coordinate.column_parts import some_columns
+from undercut.solvers.coordinate.columns import Columns, Model, Move, PointwiseModel
+from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
+from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
+from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.types import Array, FloatArray
+
+LEAST_DAMPING = 1e-6  # where a loss is linear
+BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
+ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
+MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
+ROUNDS = 1  # of descent that move slopes into their limits
+EXACT = 1e-9  # relative error of a model that is put down to rounding
+FEW = 300  # columns: up to here a dense working set has a Gram matrix
+ROWS = 0.5  # per column: from here on too
+
+
+class PointwiseProblem(SparseProblem):
+    """One score per sample."""
+
+    def __init__(self, risk: LinearRisk, reg: Regularizer, norms: FloatArray) -> None:
+        super().__init__(reg, norms)
+        self.risk, self.weight, self.design = risk, risk.weight, risk.design
+        known = smooth_conjugate(risk.loss)
+        assert known is not None
+        self._values, self.smoothness = known
+
+    @override
+    def by_feature(self, w: FloatArray) -> FloatArray:
+        return w
+
+    @override
+    def flat(self, by_feature: FloatArray) -> FloatArray:
+        return by_feature
+
+    @override
+    def scores(self, w: FloatArray) -> FloatArray:
+        return self.design.matvec(w) if w.any() else np.zeros(self.weight.size)
+
+    @override
+    def columns(self, ids: Array, last: Columns | None = None) -> Columns:
+        return columns_of(self.design, ids, last)
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Point:
+        at = self.risk.phi.evaluate(scores)
+        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
+        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+
+    @override
+    def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
+        if not self.risk.fit_intercept:
+            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
+        b, last = float(intercept), math.inf
+        while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
+            bend = float(self._bends(at.scores).sum())
+            if not (total < 0.5 * last and bend > 0.0):
+                return super().settled(at, b)
+            shift = -float(at.slopes.sum()) / bend
+            scores = at.scores + shift
+            value, slopes = self.mean(scores)
+            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes), b + shift, total
+        slopes = balanced(at.slopes)
+        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
+
+    @override
+    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+        """Near the optimum, the slopes at the end of the last model prove more than those at the point.
+
+        They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
+        the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
+        """
+        here = super().best_bound(point, last, alive, objective)
+        predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
+        if predicted is None:
+            return here
+        ahead = self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
+        return max(here, ahead, key=lambda bound: bound.value)
+
+    def _predicted(self, model: Model, move: Move, slopes: FloatArray) -> FloatArray | None:
+        """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
+
+        Some are no slopes of the loss at any score: those at the point take their place.
+        """
+        change = model.through(move.scores)
+        ahead = model.slopes + change
+        error, size = norm(ahead - slopes), norm(change)
+        if not EXACT * size < error < ROUGH * size:
+            return None
+        inside = self._inside(ahead, slopes)
+        return inside if norm(inside - ahead) <= MISSED * error else None
+
+    def _inside(self, slopes: FloatArray, others: FloatArray) -> FloatArray:
+        """The slopes, but ``others`` where they are no slopes of the loss at any score."""
+        known = np.isfinite(self.conjugate(slopes, 1.0))
+        inside = others.copy()
+        inside[self.weight > 0.0] = np.where(known, self.used(slopes), self.used(others))
+        return balanced(inside) if self.risk.fit_intercept else inside
+
+    @override
+    def is_corrected(self, columns: Columns) -> bool:
+        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns) and columns.has_heavy
+
+    @override
+    def corrected(
+        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
+    ) -> tuple[Bound, Columns]:
+        columns = self._widened(columns, alive & (np.abs(point.gradient) > self.penalty.l1))
+        model, move = last
+        ahead = self._inside(model.slopes + model.through(move.scores), point.slopes)
+        model = PointwiseModel(ahead, self._bends(point.scores + point.intercept), self.risk.fit_intercept)
+        zero = np.zeros(columns.ids.size)
+        move = columns.minimize(model, zero, columns.gradient(ahead), self.penalty, 0.0, ROUNDS)
+        slopes = self._inside(ahead + model.through(move.scores), ahead)
+        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective), columns
+
+    def _widened(self, columns: Columns, is_wanted: Array) -> Columns:
+        """The columns, and all that are wanted."""
+        is_wanted[columns.ids] = False
+        others = np.flatnonzero(is_wanted)
+        return self.columns(np.union1d(columns.ids, others), columns) if others.size else columns
+
+    @override
+    def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
+        weight = self.used(self.weight)
+        return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
+
+    @override
+    def imbalance(self, slopes: FloatArray) -> float:
+        return abs(float(slopes.sum())) if self.risk.fit_intercept else 0.0
+
+    @override
+    def model(self, at: Iterate) -> tuple[Model, float]:
+        bend = self._bends(at.scores)
+        flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
+        damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
+        return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
+
+    def _bends(self, scores: FloatArray) -> FloatArray:
+        """Weighted second derivatives."""
+        loss, weight = self.risk.loss, self.weight
+        assert isinstance(loss, SmoothLoss)
+        curvature = loss.curvature(self.risk.y, scores)
+        return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
+
+    def excess(self, w: FloatArray, point: Point) -> float:
+        """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
+
+        ``used / n mean(slope^2) / mean(second derivative)``: the number of parameters over that of samples where the
+        loss is a likelihood.
+        """
+        squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
+        bend = float(self._bends(point.scores + point.intercept).sum())
+        used = int(np.count_nonzero(w))
+        return used * squares / (self.weight.size * bend) if bend > 0.0 else math.inf
+
+    def _damped(self, bend: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
+        """At least ``damping`` times the largest second derivative: with 1 an upper model of the loss."""
+        if damping == 0.0:
+            return bend
+        if math.isfinite(self.smoothness):
+            return np.maximum(bend, min(damping, 1.0) * self.smoothness * self.weight)
+        return np.asarray(bend + damping * np.abs(slopes))
+
+    @override
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
+        if not self._uses_all:
+            values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
+        return float(self.weight @ values), self.weight * slopes
+
+
+def columns_of(design: Design, ids: Array, last: Columns | None) -> Columns:
+    """Copy some columns of a design, or of those at hand."""
+    if isinstance(design, SparseDesign):
+        some = some_columns(design, ids)
+        return SparseColumns(some, ids, last) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
+    assert isinstance(design, DenseDesign)
+    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
+    return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
