@@ -56,7 +56,7 @@ from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
-from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_SWEEPS
+from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -101,8 +101,8 @@ def dense(n, d, loss):
     return LinearRisk(np.random.default_rng(0).standard_normal((n, d)), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
 
 
-def several_classes(d, loss, n=1000):
-    return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss)
+def several_classes(d, loss, n=1000, **options):
+    return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss, **options)
 
 
 def dense_classes(d):
@@ -117,6 +117,7 @@ WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_ST
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS)
+TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
@@ -229,6 +230,10 @@ CASES = [
     (several_classes(201, CrammerSinger()), L2(1e-5), DUAL_THEN_PLANES),
     (several_classes(201, CrammerSinger(), n=2011), L2(1e-8), DUAL_OR_PLANES),
     (several_classes(200, CrammerSinger()), L2(1e-5), LineSearchBundle()),
+    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), TRIED_CLASSES_FIRST),
+    (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), LineSearchBundle()),
+    (several_classes(100, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), LineSearchBundle()),
+    (several_classes(1001, CrammerSinger(), fit_intercept=True), L2(0.1), DualCoordinate()),
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
     (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
     (several_classes(200, Softmax()), L2(0.1), NEWTON_OR_PLANES),

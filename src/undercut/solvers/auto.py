@@ -34,6 +34,7 @@ from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
+from undercut.solvers.class_rows import CLASS_ROWS
 from undercut.solvers.conditions import (
     FEW_PARAMS,
     LONG_ROWS,
@@ -49,8 +50,6 @@ from undercut.solvers.conditions import (
     has_dual,
     has_few_params,
     has_kinked_form,
-    has_margins,
-    has_several_features,
     has_several_samples,
     is_kernel_machine,
     is_kinked,
@@ -63,11 +62,9 @@ from undercut.solvers.conditions import (
     is_small,
     is_small_and_weak,
     is_stored,
-    is_strong,
     is_strongest,
     is_weak,
     is_weak_for_rows,
-    is_wide,
     needs_planes,
     sorts,
 )
@@ -96,7 +93,6 @@ from undercut.solvers.sweep_conditions import (
     has_good_sweeps,
     has_long_rows,
     has_short_dual,
-    has_weak_classes,
     may_beat_interior_points,
     may_have_good_sweeps,
     may_have_slow_sweeps,
@@ -269,28 +265,7 @@ TABLE = (
         lambda risk: LONG_STEPS if isinstance(risk, MultivariateRisk) else LevelBundle(bound_every=4),
         "a point on a line costs a sort, as a plane does, and a plane says more",
     ),
-    Row(
-        f"several classes, margin loss, large sparse X with more than {MANY_FEATURES} features",
-        lambda risk, reg: has_margins(risk) and is_wide(risk) and has_dual(risk, reg),
-        lambda risk: DualCoordinate(),
-        "planes are far longer than rows; its gap falls late where lambda is very small, which loses races",
-    ),
-    Row(
-        f"several classes, margin loss, large sparse X, over {SEVERAL_FEATURES} features, many samples, small lambda",
-        lambda risk, reg: (
-            has_margins(risk) and has_several_features(risk) and has_weak_classes(risk, reg) and has_dual(risk, reg)
-        ),
-        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
-        "planes depend less on lambda, and it cannot be told beforehand from where on",
-    ),
-    Row(
-        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
-        lambda risk, reg: (
-            has_margins(risk) and (has_several_features(risk) or is_strong(risk, reg)) and has_dual(risk, reg)
-        ),
-        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
-        "a plane has an entry for every feature and class, a dual step for those of one sample",
-    ),
+    *CLASS_ROWS,
     Row(
         "kinked loss, very strong regularization, X in memory",
         lambda risk, reg: is_kinked(risk) and is_strongest(risk, reg),

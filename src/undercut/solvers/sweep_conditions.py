@@ -9,8 +9,9 @@ from undercut.contracts import CurvedRisk, Regularizer, Risk
 from undercut.losses import Logistic, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.matrix import Matrix
-from undercut.risks import LinearRisk
+from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.conditions import (
+    FEW_SAMPLES,
     LARGE,
     NEWTON_PARAMS,
     STRONGEST_WIDE,
@@ -35,7 +36,8 @@ SWEPT_WIDER = 30.0  # ... the latter with several features
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
 INTERIOR_SWEEPS, ENTRY_SWEEPS = 70.0, 3.0  # sweeps in the time of interior point steps, and more for an entry of a row
 TRIED = 0.06  # share of that time after which sweeps must be near the optimum ...
-TRIED_SWEEPS = 7.0  # ... and the number of sweeps where planes come next
+TRIED_SWEEPS = 7.0  # ... and the number of sweeps where planes come next ...
+TRIED_CLASSES = 60.0  # ... and where these are planes of several classes with free intercepts
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
 MANY_ENTRIES = 10**6  # ... if X has at least so many
@@ -52,6 +54,14 @@ def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
     if X is None or X.shape[0] <= MANY_SAMPLES * X.shape[1]:
         return False
     return dual_condition(X, reg) > WEAK_CLASSES
+
+
+def has_few_free_samples(risk: Risk) -> bool:
+    """Whether several classes have free intercepts, and so few samples that sweeps over X cost less than some planes."""
+    if not (isinstance(risk, MulticlassRisk) and risk.fit_intercept):
+        return False
+    n_samples, n_features = risk.features.shape
+    return bool(n_samples <= FEW_SAMPLES and n_samples * n_features >= LARGE)
 
 
 def has_good_sweeps(risk: Risk) -> bool:

@@ -1,0 +1,51 @@
+"""The lines of the table of ``auto`` for margin losses of several classes with L2."""
+
+from __future__ import annotations
+
+from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
+from undercut.solvers.conditions import (
+    FEW_SAMPLES,
+    MANY_FEATURES,
+    SEVERAL_FEATURES,
+    has_dual,
+    has_margins,
+    has_several_features,
+    is_strong,
+    is_wide,
+)
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.race import Race
+from undercut.solvers.relay import Relay
+from undercut.solvers.row import Row
+from undercut.solvers.sweep_conditions import TRIED_CLASSES, has_few_free_samples, has_weak_classes
+
+CLASS_ROWS = (
+    Row(
+        f"several classes, margin loss, large sparse X with more than {MANY_FEATURES} features",
+        lambda risk, reg: has_margins(risk) and is_wide(risk) and has_dual(risk, reg),
+        lambda risk: DualCoordinate(),
+        "planes are far longer than rows; its gap falls late where lambda is very small, which loses races",
+    ),
+    Row(
+        f"several classes, margin loss, large sparse X, over {SEVERAL_FEATURES} features, many samples, small lambda",
+        lambda risk, reg: (
+            has_margins(risk) and has_several_features(risk) and has_weak_classes(risk, reg) and has_dual(risk, reg)
+        ),
+        lambda risk: Race(candidates=(DualCoordinate(), LineSearchBundle())),
+        "planes depend less on lambda, and it cannot be told beforehand from where on",
+    ),
+    Row(
+        f"several classes, margin loss, large sparse X; over {SEVERAL_FEATURES} features or strong regularization",
+        lambda risk, reg: (
+            has_margins(risk) and (has_several_features(risk) or is_strong(risk, reg)) and has_dual(risk, reg)
+        ),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
+        "a plane has an entry for every feature and class, a dual step for those of one sample",
+    ),
+    Row(
+        f"several classes, margin loss, free intercepts, large X with at most {FEW_SAMPLES} samples",
+        lambda risk, reg: has_margins(risk) and has_few_free_samples(risk) and has_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES),
+        "the best intercepts of every plane cost more than sweeps, which soon show whether they get there",
+    ),
+)
