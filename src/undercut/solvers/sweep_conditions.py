@@ -57,7 +57,7 @@ def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_few_free_samples(risk: Risk) -> bool:
-    """Whether several classes have free intercepts, and so few samples that sweeps over X cost less than some planes."""
+    """Whether several classes have free intercepts, and so few samples that sweeps cost less than some planes."""
     if not (isinstance(risk, MulticlassRisk) and risk.fit_intercept):
         return False
     n_samples, n_features = risk.features.shape
