@@ -32,7 +32,7 @@ from undercut.types import FloatArray
 FIRST_STEPS, FIRST_SECONDS = 10, 0.02  # the first turn lasts at least that long
 TRIAL = 0.25
 TURN = 1.25  # the leader is compared again when it has spent that many times as much: predictions are often wrong
-PATIENCE = 8.0
+PATIENCE = 4.0
 AHEAD = 10.0
 FASTEST = 7.0  # the largest logarithm of a gap's decrease that a prediction may be based on
 AGAIN = 4.0  # the winner of a run begins the next one and goes on until that takes this many times as long
