@@ -233,7 +233,7 @@ CASES = [
     (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), TRIED_CLASSES_FIRST),
     (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), LineSearchBundle()),
     (several_classes(100, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), LineSearchBundle()),
-    (several_classes(1001, CrammerSinger(), fit_intercept=True), L2(0.1), DualCoordinate()),
+    (several_classes(1001, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), TRIED_CLASSES_FIRST),
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
     (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
     (several_classes(200, Softmax()), L2(0.1), NEWTON_OR_PLANES),

@@ -196,3 +196,10 @@ def test_planes_agree(lam):
     assert ours.status is Status.CONVERGED
     assert ours.lower_bound <= other.objective * (1.0 + 1e-12)
     assert other.lower_bound <= ours.objective * (1.0 + 1e-12)
+
+
+def test_rows_without_entries_are_in_no_cluster():
+    X = np.zeros((6, 3))
+    X[0, 0] = 1.0
+    risk = MulticlassRisk(X, np.array([0, 1, 1, 1, 1, 1]), CrammerSinger())
+    assert Clusters.among(class_dual(risk, L2(0.1)), np.arange(6)) is None

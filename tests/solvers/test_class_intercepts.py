@@ -10,6 +10,7 @@ from numpy.random import default_rng
 
 from undercut import L2, LineSearchBundle, MulticlassRisk, Status, Stop, minimize
 from undercut._jit.class_blocks import balance_shares
+from undercut.accuracy import gap_allowed
 from undercut.losses import CrammerSinger
 from undercut.solvers import DualCoordinate
 from undercut.solvers.coordinate.dual.class_descent import class_descent
@@ -83,6 +84,37 @@ def test_another_lambda_begins_with_the_multipliers_of_the_last():
     np.testing.assert_array_equal(carried.b, state.descent.b)
     np.testing.assert_allclose(carried.dual.costs, class_dual(risk, L2(8e-3)).costs + carried.b)
     assert carried.bound(0.0) <= minimize(risk, L2(8e-3), stop=Stop(gap_rel=1e-6)).objective
+
+
+def test_a_restored_run_goes_on_as_if_it_had_not_stopped():
+    risk, reg, solver = problem(1, 60, 5), L2(1e-2), DualCoordinate()
+    with gap_allowed(lambda progress: 1e-12 * progress.objective):
+        state = solver.init(risk, reg, np.zeros(risk.n_params))
+        moves = 0
+        while moves < 5:
+            last, state = state, solver.step(risk, reg, state)
+            moves += not np.array_equal(state.descent.b, last.descent.b)
+        again = solver.restored(risk, reg, state)
+        np.testing.assert_array_equal(again.descent.dual.costs, state.descent.dual.costs)
+        one, other = (solver.step(risk, reg, start).descent for start in (state, again))
+    np.testing.assert_array_equal(one.a, other.a)
+    np.testing.assert_array_equal(one.v, other.v)
+
+
+@pytest.mark.parametrize("offset", [1.0, 2.0**10, 2.0**20])
+def test_bounds_hold_where_features_are_far_from_zero(offset):
+    risk = problem(3, 60, 4)
+    X = np.round(8.0 * risk.features.X.toarray()) / 8.0  # exact in the sums below
+    near, far = (MulticlassRisk(X + shift, risk.y, CrammerSinger(), fit_intercept=True) for shift in (0.0, offset))
+    best = minimize(near, L2(1e-2), stop=Stop(gap_rel=1e-9)).objective
+    solver, reg = DualCoordinate(), L2(1e-2)
+    state = solver.init(near, reg, np.zeros(near.n_params))
+    while state.progress.gap > 1e-9 * state.progress.objective and state.progress.step < 2000:
+        state = solver.step(near, reg, state)
+    descent = state.descent
+    sums = descent.dual.primal(descent.v).reshape(4, -1).sum(axis=1)
+    dual = class_dual(far, reg).shifted(descent.rho, descent.b - offset * sums)
+    assert dual.bound(descent.a, dual.products(descent.a), 0.0) <= best
 
 
 def test_rows_without_entries_leave_only_the_intercepts():

@@ -36,7 +36,7 @@ def contradictions(dense, indptr, columns, values, constant, squares, y, chosen,
             j = chosen[q]
             first, last, skip = row(dense, indptr, n_columns, np.uint64(j))
             both = product(values, columns, first, last, skip, constant, along)
-            if both * both < cosine * cosine * squares[i] * squares[j] or (both > 0.0) == (y[i] == y[j]):
+            if both == 0.0 or (both > 0.0) == (y[i] == y[j]) or both * both < cosine**2 * squares[i] * squares[j]:
                 continue
             one, other = name[p], name[q]
             if one != other and sizes[one] + sizes[other] <= largest:

@@ -17,9 +17,16 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.race import Race
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import Row
-from undercut.solvers.sweep_conditions import TRIED_CLASSES, has_few_free_samples, has_weak_classes
+from undercut.solvers.sweep_conditions import TRIED_CLASSES, has_weak_classes, may_have_good_free_sweeps
 
 CLASS_ROWS = (
+    Row(
+        "several classes, margin loss, free intercepts, large X; sparse with over "
+        f"{SEVERAL_FEATURES} features or strong regularization, or at most {FEW_SAMPLES} samples",
+        lambda risk, reg: has_margins(risk) and may_have_good_free_sweeps(risk, reg) and has_dual(risk, reg),
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES),
+        "the best intercepts of every plane cost more than sweeps, which soon show whether they get there",
+    ),
     Row(
         f"several classes, margin loss, large sparse X with more than {MANY_FEATURES} features",
         lambda risk, reg: has_margins(risk) and is_wide(risk) and has_dual(risk, reg),
@@ -41,11 +48,5 @@ CLASS_ROWS = (
         ),
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "a plane has an entry for every feature and class, a dual step for those of one sample",
-    ),
-    Row(
-        f"several classes, margin loss, free intercepts, large X with at most {FEW_SAMPLES} samples",
-        lambda risk, reg: has_margins(risk) and has_few_free_samples(risk) and has_dual(risk, reg),
-        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES),
-        "the best intercepts of every plane cost more than sweeps, which soon show whether they get there",
     ),
 )

@@ -24,6 +24,7 @@ from undercut.solvers.conditions import (
     has_several_features,
     is_kinked,
     is_smooth_with_intercept,
+    is_strong,
     is_wide,
     large_sparse,
     samples_per_feature,
@@ -31,13 +32,16 @@ from undercut.solvers.conditions import (
 
 STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
-SURELY_FINE, SWEPT_FINE = 3.0, 10.0  # ... to fine gaps: up to which they do, and may, ...
-SWEPT_WIDER = 30.0  # ... the latter with several features
+SURELY_FINE = 3.0  # condition of the dual up to which they do take less time to fine gaps
+SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
-INTERIOR_SWEEPS, ENTRY_SWEEPS = 70.0, 3.0  # sweeps in the time of interior point steps, and more for an entry of a row
-TRIED = 0.06  # share of that time after which sweeps must be near the optimum ...
-TRIED_SWEEPS = 7.0  # ... and the number of sweeps where planes come next ...
-TRIED_CLASSES = 60.0  # ... and where these are planes of several classes with free intercepts
+INTERIOR_SWEEPS, ENTRY_SWEEPS = (
+    70.0,
+    3.0,
+)  # sweeps in the time of interior point steps: for any X, and per entry of a row
+TRIED = 0.06  # share of the time of interior point steps after which sweeps must be near the optimum
+TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come next
+TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
 MANY_ENTRIES = 10**6  # ... if X has at least so many
@@ -56,12 +60,13 @@ def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
     return dual_condition(X, reg) > WEAK_CLASSES
 
 
-def has_few_free_samples(risk: Risk) -> bool:
-    """Whether several classes have free intercepts, and so few samples that sweeps cost less than some planes."""
+def may_have_good_free_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps for several classes with free intercepts may take less time than planes, which are expensive."""
     if not (isinstance(risk, MulticlassRisk) and risk.fit_intercept):
         return False
     n_samples, n_features = risk.features.shape
-    return bool(n_samples <= FEW_SAMPLES and n_samples * n_features >= LARGE)
+    has_few_samples = n_samples <= FEW_SAMPLES and n_samples * n_features >= LARGE
+    return bool(has_few_samples or has_several_features(risk) or is_strong(risk, reg))
 
 
 def has_good_sweeps(risk: Risk) -> bool:

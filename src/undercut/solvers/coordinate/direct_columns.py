@@ -119,7 +119,6 @@ class SparseColumns(CompressedColumns):
         self.parts = column_parts(design, ids, *((known.ids, known.parts) if known else NONE))
         self.n_entries = self.parts[1].size
         self._heavy: HeavyColumns = HeavyColumns(design, ids, self.parts[0], known._heavy if known else None)
-
         if self.has_heavy:
             self.pace = QUICK
 

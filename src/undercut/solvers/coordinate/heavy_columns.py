@@ -1,9 +1,9 @@
 """The sparse columns with the most entries, whose parameters are minimized over together.
 
 Words of a text, like most features that are counted, have very different frequencies.  The frequent ones occur in the
-same samples, so their columns point in similar directions, and coordinate descent moves along these in small steps:
-it reduces the violations of some fifty frequent features far more slowly than those of all others.  Their Gram matrix
-costs about as much as an epoch, and a minimum over their parameters costs less than an epoch over them.
+same samples, so their columns point in similar directions, along which coordinate descent moves in small steps: after
+many epochs the violations of some fifty frequent features are by far the largest.  Their Gram matrix costs about as
+much as an epoch, and a minimum over their parameters costs less than an epoch over them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ACCURACY = 0.01  # share of the violations that may be left
 class HeavyColumns:
     """The heavy ones of the columns of a design, at ``places``; there may be none.
 
-    ``ids`` : names of the columns; ``starts`` : where they start among all entries; ``last`` : the working set before.
+    ``ids`` : names of the columns; ``starts`` : where they start among all entries; ``last`` : those of the working set
+    before.
     """
 
     def __init__(self, design: SparseDesign, ids: Array, starts: Array, last: HeavyColumns | None) -> None:
@@ -40,14 +41,15 @@ class HeavyColumns:
         self.places = places
         self.is_light = np.ones(ids.size, bool)
         self.is_light[places] = False
-        self._whole, self._ids, self._last = design, ids[places], last
+        self._ids = ids[places]
+        self._whole = design if places.size else None
+        if last is not None and "design" in vars(last) and np.array_equal(last._ids, self._ids):
+            self.design = last.design
 
     @cached_property
     def design(self) -> SparseDesign:
         """These columns by rows."""
-        last, self._last = self._last, None
-        if last is not None and "design" in vars(last) and np.array_equal(last._ids, self._ids):
-            return last.design
+        assert self._whole is not None
         return some_columns(self._whole, self.places)
 
 

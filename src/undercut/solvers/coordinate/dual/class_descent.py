@@ -20,6 +20,7 @@ from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, 
 from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 from undercut.solvers.coordinate.dual.descent import Descent, row_work
 from undercut.solvers.coordinate.dual.face import ACCURACY, FacedDescent, Pace, Point, Search
+from undercut.solvers.coordinate.dual.pointwise_dual import FIRST_RHO, SMALLEST
 from undercut.solvers.coordinate.dual.start import End, best_start, halved
 from undercut.types import Array, FloatArray
 
@@ -27,9 +28,10 @@ WINDOW = 5  # sweeps whose growth of the dual is compared with that of as many b
 SLOW = 0.4  # share of that growth: where more is left, sweeps alone take long
 FAR = 0.1  # estimate of the gap, relative to the objective, from which on attempts do not wait
 RELAXED = 1.5  # length of the moves of a sample from then on, in those to its own optimum
-CONSTRAINED = 0.3  # share of the gap: where samples could gain less, the multipliers of free intercepts move
-FIRST_RHO = 0.3  # of the mean squared length of a row
-SMALLEST = 1e-300  # of it, where all rows are empty
+CONSTRAINED = (
+    0.3  # share of the gap that sweeps could close: where it is less, multipliers of free intercepts move, ...
+)
+LATEST = 100  # ... and after so many passes in any case
 LIFTS = 3  # sweeps that lift scores to their margins
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
 
@@ -205,7 +207,8 @@ class MarginDescent(FacedDescent[MarginDual]):
 
     @override
     def look_around(self, scores: FloatArray, gap: float) -> float:
-        if self.rho > 0.0 and self.last_gain < CONSTRAINED * gap:
+        is_late = self.work - self.moved > LATEST * self.dual.pass_work
+        if self.rho > 0.0 and (self.last_gain < CONSTRAINED * gap or is_late):
             self._move_multipliers()  # the rest of the gap is that of the constraints
         return super().look_around(scores, gap)
 
@@ -215,13 +218,13 @@ class MarginDescent(FacedDescent[MarginDual]):
             return
         excess = self.a.sum(axis=0)
         largest = float(np.abs(excess).max())
-        rho = 2.0 * self.rho if largest > 0.5 * self.excess else self.rho
-        if rho > self.rho:
+        self.b = self.b + self.rho * excess
+        if largest > 0.5 * self.excess:
+            self.rho *= 2.0
+            self.v[-1] *= math.sqrt(2.0)
             self.clusters = None  # their inner products are those of rows with the old rho
-        change = rho * excess
-        self.v[-1] *= math.sqrt(rho / self.rho)
-        self.dual = self.dual.shifted(rho, change)
-        self.b, self.rho, self.excess, self.moved = self.b + change, rho, largest, self.work
+        self.dual = self.dual.shifted(self.rho, self.b)
+        self.excess, self.moved = largest, self.work
 
 
 @dataclass(eq=False, kw_only=True)
@@ -254,7 +257,8 @@ def followed_classes(
     dual = class_dual(risk, reg)
     if not (isinstance(dual, MarginDual) and isinstance(last, MarginDescent)):
         return _descent(dual, np.zeros(risk.n_classes), *best_start(dual, *ends))
-    dual = last.with_dual(dual).dual
+    if last.rho > 0.0:
+        dual = dual.shifted(last.rho, last.b)
     return replace(_margin_descent(dual, last.b, *best_start(dual, *ends)), face=last.face.followed())
 
 

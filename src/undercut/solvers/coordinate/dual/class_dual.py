@@ -55,7 +55,7 @@ class ClassDual(ABC):
 
     @property
     def reach(self) -> float:
-        """None is given: the shares of a sample are rounded too."""
+        """No bound is known: rounding in the shares of a sample is not limited by D."""
         return math.inf
 
     @property
@@ -127,13 +127,16 @@ class ClassDual(ABC):
 class MarginDual(ClassDual):
     """Of the Crammer-Singer loss."""
 
-    costs: FloatArray  # label_loss, and the multipliers of free intercepts
+    label_loss: FloatArray
+    lengths: FloatArray  # |x_i|^2, without the constant feature
+    costs: FloatArray  # label_loss, with the multipliers of free intercepts added
+    b: FloatArray  # these multipliers, one per class
     rho: float = 0.0  # positive with free intercepts: the square of the constant feature in ``rows``
 
-    def shifted(self, rho: float, change: FloatArray) -> MarginDual:
-        """With another ``rho``, and the multipliers moved by ``change``."""
-        rows, squares = self.rows._replace(constant=math.sqrt(rho)), self.squares + (rho - self.rho)
-        return replace(self, rows=rows, squares=squares, costs=self.costs + change, rho=rho)
+    def shifted(self, rho: float, b: FloatArray) -> MarginDual:
+        """With another ``rho`` and other multipliers, all from the same numbers: a resumed run is the same run."""
+        rows = self.rows._replace(constant=math.sqrt(rho))
+        return replace(self, rows=rows, squares=self.lengths + rho, costs=self.label_loss + b, b=b, rho=rho)
 
     @property
     @override
@@ -143,7 +146,7 @@ class MarginDual(ClassDual):
     @property
     @override
     def reach(self) -> float:
-        """Of ``D >= 0``, by the largest gain; and not less than a sample's part, whose shares are rounded too."""
+        """``1/2 |v|^2`` is at most the largest gain where ``D >= 0``; not less than what one sample can add to v."""
         if self.rho > 0.0:  # the point of a bound differs from that of the sweeps
             return math.inf
         largest = math.sqrt(2.0 * float(self.cap @ self.costs.max(axis=1)[self.risk.y]))
@@ -151,7 +154,7 @@ class MarginDual(ClassDual):
 
     @override
     def gain(self, a: FloatArray) -> float:
-        return -float(np.vdot(a, self.costs[self.risk.y]))  # the diagonal of label_loss is zero
+        return -float(np.vdot(a, self.costs[self.risk.y]))  # the diagonal of ``label_loss`` is zero
 
     @override
     def products(self, a: FloatArray) -> FloatArray:
@@ -169,13 +172,21 @@ class MarginDual(ClassDual):
     @override
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         if self.rho > 0.0:
-            feasible = self.feasible(a)
-            return super().bound(feasible, self.products(feasible), 0.0)
+            return self._bound_at(self.feasible(a))
         if drift > 0.0:  # z is not that of the feasible point, whose shares differ by rounding
             feasible = self.settled(a)
             drift += float(np.sqrt(self.squares) @ np.abs(feasible - a).sum(axis=1)) * (1.0 + ROUNDING)
             return super().bound(feasible, z, drift)
         return super().bound(a, z, drift)
+
+    def _bound_at(self, a: FloatArray) -> float:
+        """The bound of a point whose sums of classes are zero but for rounding, where multipliers have no part in D."""
+        z, sizes = self.products(a)[:-1], np.abs(a)
+        square, gain = float(np.vdot(z, z)), -float(np.vdot(a, self.label_loss[self.risk.y]))
+        rounding = float(np.vdot(sizes, self.label_loss[self.risk.y])) + square
+        rounding += math.sqrt(square) * float(np.sqrt(self.lengths) @ sizes.sum(axis=1))
+        unmet = float(np.abs(self.b) @ np.abs(a.sum(axis=0)))
+        return self.strength * (gain - 0.5 * square - ROUNDING * rounding - unmet)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,5 +210,6 @@ def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
     squared_norms(*rows, squares)
     shared = risk, reg.lam, rows, squares, risk.weight / reg.lam
     if isinstance(risk.loss, CrammerSinger):
-        return MarginDual(*shared, risk.loss.costs(risk.n_classes))
+        costs = risk.loss.costs(risk.n_classes)
+        return MarginDual(*shared, costs, squares, costs, np.zeros(risk.n_classes))
     return EntropyDual(*shared)

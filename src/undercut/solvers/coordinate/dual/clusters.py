@@ -34,7 +34,8 @@ class Clusters(NamedTuple):
     def among(cls, dual: MarginDual, chosen: Array) -> Self | None:
         """Those among the chosen samples; ``None`` where there is none."""
         width = dual.width
-        names = contradictions(*dual.rows, dual.squares, dual.risk.y, chosen, COSINE, LARGEST, width)
+        rows = dual.rows if dual.rho == 0.0 else dual.rows._replace(constant=0.0)  # intercepts make no rows similar
+        names = contradictions(*rows, dual.lengths, dual.risk.y, chosen, COSINE, LARGEST, width)
         sizes = np.bincount(names, minlength=chosen.size)
         together = np.flatnonzero(sizes[names] > 1)
         if together.size == 0:
