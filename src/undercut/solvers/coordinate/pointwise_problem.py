@@ -125,10 +125,13 @@ class PointwiseProblem(SparseProblem):
     def is_corrected(self, columns: Columns) -> bool:
         return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns) and columns.has_heavy
 
-    @override
     def corrected(
         self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
     ) -> tuple[Bound, Columns]:
+        """What the slopes that the last model predicts prove after they are moved into their limits.
+
+        Also the working set with every feature whose limit is exceeded at the point.  Only where ``is_corrected``.
+        """
         columns = self._widened(columns, alive & (np.abs(point.gradient) > self.penalty.l1))
         model, move = last
         ahead = self._inside(model.slopes + model.through(move.scores), point.slopes)

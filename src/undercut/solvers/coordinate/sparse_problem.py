@@ -145,23 +145,14 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, objective)
 
-    def corrected(
-        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
-    ) -> tuple[Bound, Columns]:
-        """What the slopes that the last model predicts prove after they are moved into their limits.
-
-        Also the working set with every feature whose limit is exceeded at the point.  Only where ``is_corrected``.
-        """
-        raise NotImplementedError
-
-    def is_corrected(self, columns: Columns) -> bool:
-        """Whether slopes are moved into their limits with these columns."""
-        return False
-
     def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
         """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
         w = self.by_feature(w)
         return float((np.abs(w) * np.abs(gradient + self.penalty.l1 * np.sign(w) + self.penalty.l2 * w)).sum())
+
+    def is_corrected(self, columns: Columns) -> bool:
+        """Whether slopes are moved into their limits with these columns."""
+        return False
 
     def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
         """The best bound of ``share slopes``, and that share; ``gradient`` is ``X' slopes``."""

@@ -47,9 +47,9 @@ ACCURACY = 0.3  # share of the largest violation to which a step reduces those o
 OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
 MAX_NEWTON = 6  # Newton steps on one working set
 MAX_ROUNDS = 30  # of descent on the model of each Newton step
-SHORT = (2, 6)  # both, where bounds are corrected and so are sharp early
-FIRST_NEWTON = 1  # the same on a new one
+FIRST_NEWTON = 1  # Newton steps on a new working set
 FIRST_ROUNDS = 2  # of descent on the model of each of those
+SHORT = (2, 6)  # Newton steps and rounds where slopes are moved into their limits, which makes bounds sharp early
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
@@ -274,6 +274,7 @@ def _moved_into_the_box(
             return None, state
         moved, repair = problem.repaired(w, point, state.alive, progress, state.repair)
         return moved, replace(state, repair=repair)
+    assert isinstance(problem, PointwiseProblem)
     if columns is None or model is None or not problem.is_corrected(columns):
         return None, state
     if problem.misfit(w, point.gradient) > NEARLY * wanted:

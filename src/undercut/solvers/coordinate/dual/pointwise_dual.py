@@ -40,7 +40,7 @@ from undercut.types import Array, FloatArray
 
 MAX_SHIFTS = 20  # attempts to meet the constraint by the variables inside their intervals
 FIRST_RHO = 0.3  # of the mean squared length of a row: larger ones shorten the moves, smaller ones slow the multiplier
-SHORT_ROWS = 1e-4  # of the mean deviation of the targets over the sum of all caps, which is 1/m: the smallest rho
+SHORT_ROWS = 1e-4  # smallest rho, in units of m times the mean deviation of the targets
 SMALLEST = 1e-300  # stands for the curvature of an empty row
 
 
