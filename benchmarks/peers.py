@@ -4,7 +4,7 @@
     python benchmarks/peers.py --quick         # 20 jobs, at most ten minutes
     python benchmarks/peers.py --processes 12  # as many jobs at a time, for a machine with more idle cores than that
     python benchmarks/peers.py --jobs 'hinge/L2/no intercept/rcv1'
-    python benchmarks/peers.py --made-up       # 150 jobs on sets that no constant was chosen on
+    python benchmarks/peers.py --made-up       # 150 jobs on other, made-up sets
 
 A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed, and every pair of values that
 makes sense occurs in it.  Under L2 the levels are lambda = 1e-2 ... 1e-7; under L1 and the elastic net they are
@@ -280,7 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{N_QUICK} jobs, {QUICK_SECONDS:g} s for ours")
     parser.add_argument("--jobs", default="", metavar="PATTERN", help="regular expression that the names must contain")
-    parser.add_argument("--made-up", action="store_true", help="made-up sets that no constant was chosen on")
+    parser.add_argument("--made-up", action="store_true", help="other sets, all made up")
     parser.add_argument("--all-jobs", action="store_true", help="choose from every job that makes sense")
     parser.add_argument("--seconds", type=float, metavar="LIMIT", help="for one run of ours")
     parser.add_argument("--minutes", type=float, metavar="LIMIT", help="no job begins later")
