@@ -63,7 +63,7 @@ MINUTES, QUICK_MINUTES = 120.0, 10.0  # for all jobs; those that are left are na
 LEAST_PATIENCE = 1.5
 WON, EVEN = 1.25, 0.8
 VERDICTS = ("won", "even", "lost", "open", "no peer")
-WARM_UP_SECONDS = 1.0
+WARM_UP_SECONDS = 5.0
 PART = 4  # jobs that a process takes at a time
 
 
