@@ -3,9 +3,10 @@
     J(w) = lam penalty(w) + 1/n sum_i loss(y_i, <w, x_i> + b),        C = 1 / (n lam)
 
 Each is limited by a number of iterations, with a tolerance too small to end it earlier; where the cost of an iteration
-depends on the tolerance, or their number is not limited, by a tolerance that follows from it.  LIBLINEAR penalizes its
-intercept, so it is raced only on problems without one.  ``HuberRegressor`` also estimates a scale, so its objective is
-another one; ``SGDClassifier`` does not converge to these accuracies.
+depends on the tolerance, or their number is not limited, by a tolerance that follows from it.  LIBLINEAR is raced both
+ways: variables that its shrinking leaves out come back only when the tolerance is met, which is not always needed.  It
+penalizes its intercept, so it is raced only on problems without one.  ``HuberRegressor`` also estimates a scale, so its
+objective is another one; ``SGDClassifier`` does not converge to these accuracies.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ except ImportError:
     SKIPPED.append("skglm")
 
 TINY = 1e-13
+MOST_ITERATIONS = 100  # of LIBLINEAR by tolerance, for each step of the ladder
 MANY_FEATURES = ("rcv1-sample", "20news", "wide", "text", "short text", "many classes")  # too many for a dense Hessian
 MANY_SAMPLES = ("mnist", "covtype", "tall")  # too many for a kernel method
 SPARSE_NUMBERS = ("wide", "short text", "rare", "groups")  # the sparse ones among the sets with numbers or counts
@@ -82,18 +84,34 @@ def tolerance(k: int) -> float:
 # -------------------------------------------------------------------------------------------------- LIBLINEAR, libsvm
 
 
-def _linear_svc(**settings: Any) -> Callable[[Problem, int], Any]:
-    return lambda p, k: LinearSVC(C=p.C, fit_intercept=False, tol=TINY, max_iter=k, random_state=0, **settings)
+LIBLINEAR_LIMITS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "": lambda k: {"tol": TINY, "max_iter": k},
+    " by tolerance": lambda k: {"tol": tolerance(k), "max_iter": MOST_ITERATIONS * k},
+}
+
+
+def _liblinear(name: str, kind: type, **settings: Any) -> tuple[Rival, ...]:
+    """LIBLINEAR through an estimator that takes C, limited in both ways."""
+
+    def rival(kind_of_limit: str, limits: Callable[[int], dict[str, Any]]) -> Rival:
+        def make(p: Problem, k: int) -> Any:
+            return kind(C=p.C, fit_intercept=False, random_state=0, **limits(k), **settings)
+
+        return Rival(name + kind_of_limit, make, _no_intercept, by_tolerance=bool(kind_of_limit))
+
+    return tuple(rival(*limit) for limit in LIBLINEAR_LIMITS.items())
 
 
 def _crammer_singer(p: Problem, k: int) -> LinearSVC:
     return LinearSVC(multi_class="crammer_singer", C=p.C, fit_intercept=False, tol=tolerance(k), random_state=0)
 
 
-def _linear_svr(share: float = 1.0, **settings: Any) -> Callable[[Problem, int], Any]:
-    return lambda p, k: LinearSVR(
-        C=share * p.C, fit_intercept=False, tol=TINY, max_iter=k, random_state=0, **settings
-    )  # fmt: skip
+class HalfSVR(LinearSVR):
+    """``LinearSVR`` whose squared loss has the factor 1/2."""
+
+    def fit(self, X: Any, y: np.ndarray) -> HalfSVR:
+        self.C *= 0.5
+        return super().fit(X, y)
 
 
 def _libsvm(kind: type, **settings: Any) -> Rival:
@@ -105,13 +123,18 @@ def _libsvm(kind: type, **settings: Any) -> Rival:
 # ------------------------------------------------------------------------------------------------------- scikit-learn
 
 
-def _logistic(solver: str, l1_ratio: float = 0.0, **settings: Any) -> Callable[[Problem, int], Any]:
+def _penalty(l1_ratio: float) -> dict[str, Any]:
+    """The settings of ``LogisticRegression`` for a share of L1 in the penalty."""
+    if L1_RATIO_ONLY:
+        return {"l1_ratio": l1_ratio}
     kind = {0.0: "l2", 1.0: "l1"}.get(l1_ratio, "elasticnet")
-    penalty: dict[str, Any] = {"l1_ratio": l1_ratio}
-    if not L1_RATIO_ONLY:
-        penalty = {"penalty": kind} | (penalty if kind == "elasticnet" else {})
+    return {"penalty": kind} | ({"l1_ratio": l1_ratio} if kind == "elasticnet" else {})
+
+
+def _logistic(solver: str, l1_ratio: float = 0.0) -> Callable[[Problem, int], Any]:
+    penalty = _penalty(l1_ratio)
     return lambda p, k: LogisticRegression(
-        solver=solver, C=p.C, fit_intercept=p.intercept, tol=TINY, max_iter=k, random_state=0, **penalty, **settings
+        solver=solver, C=p.C, fit_intercept=p.intercept, tol=TINY, max_iter=k, random_state=0, **penalty
     )
 
 
@@ -204,20 +227,20 @@ def _skglm(job: Job) -> list[Rival]:
 
 RIVALS: dict[tuple[str, str], tuple[Rival, ...]] = {
     ("hinge", "L2"): (
-        Rival("LIBLINEAR", _linear_svc(loss="hinge", dual=True), _no_intercept),
+        *_liblinear("LIBLINEAR", LinearSVC, loss="hinge", dual=True),
         _libsvm(SVC),
     ),
     ("squared hinge", "L2"): (
-        Rival("LIBLINEAR dual", _linear_svc(dual=True), _no_intercept),
-        Rival("LIBLINEAR primal", _linear_svc(dual=False), _no_intercept),
+        *_liblinear("LIBLINEAR dual", LinearSVC, dual=True),
+        *_liblinear("LIBLINEAR primal", LinearSVC, dual=False),
     ),
-    ("squared hinge", "L1"): (Rival("LIBLINEAR", _linear_svc(penalty="l1", dual=False), _no_intercept),),
+    ("squared hinge", "L1"): _liblinear("LIBLINEAR", LinearSVC, penalty="l1", dual=False),
     ("logistic", "L2"): (
-        Rival("LIBLINEAR primal", _logistic("liblinear"), _no_intercept),
-        Rival("LIBLINEAR dual", _logistic("liblinear", dual=True), _no_intercept),
+        *_liblinear("LIBLINEAR primal", LogisticRegression, solver="liblinear"),
+        *_liblinear("LIBLINEAR dual", LogisticRegression, solver="liblinear", dual=True),
         NEWTON, LBFGS, NEWTON_CG, _saga(0.0),
     ),
-    ("logistic", "L1"): (Rival("LIBLINEAR", _logistic("liblinear", 1.0), _no_intercept), _saga(1.0)),
+    ("logistic", "L1"): (*_liblinear("LIBLINEAR", LogisticRegression, solver="liblinear", **_penalty(1.0)), _saga(1.0)),
     ("logistic", "elastic net"): (_saga(L1_RATIO),),
     ("softmax", "L2"): (NEWTON_CG, LBFGS, _saga(0.0)),
     ("softmax", "L1"): (_saga(1.0),),
@@ -227,20 +250,16 @@ RIVALS: dict[tuple[str, str], tuple[Rival, ...]] = {
         Rival("scikit-learn Ridge cholesky", _ridge("cholesky"), _is_dense),
         Rival("scikit-learn Ridge sparse_cg", _ridge("sparse_cg")),
         Rival("scikit-learn Ridge lsqr", _ridge("lsqr")),
-        Rival(
-            "LIBLINEAR",
-            _linear_svr(0.5, loss="squared_epsilon_insensitive", epsilon=0.0, dual=False),
-            _no_intercept,
-        ),
+        *_liblinear("LIBLINEAR", HalfSVR, loss="squared_epsilon_insensitive", epsilon=0.0, dual=False),
     ),
     ("squared", "L1"): (LASSO,),
     ("squared", "elastic net"): (ENET,),
     ("epsilon-insensitive", "L2"): (
-        Rival("LIBLINEAR", _linear_svr(epsilon=EPSILON, dual=True), _no_intercept),
+        *_liblinear("LIBLINEAR", LinearSVR, epsilon=EPSILON, dual=True),
         _libsvm(SVR, epsilon=EPSILON),
     ),
     ("absolute", "L2"): (
-        Rival("LIBLINEAR", _linear_svr(epsilon=0.0, dual=True), _no_intercept),
+        *_liblinear("LIBLINEAR", LinearSVR, epsilon=0.0, dual=True),
         _libsvm(SVR, epsilon=0.0),
     ),
     ("absolute", "L1"): (_quantile(0.5, share=0.5),),
