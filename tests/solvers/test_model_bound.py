@@ -11,8 +11,8 @@ from undercut.losses import Softmax
 from undercut.risks import MulticlassRisk
 from undercut.solvers import LineSearchBundle, Newton, WorkingSet
 from undercut.solvers.bounds import cut_bound
-from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
-from undercut.solvers.coordinate.sparse_problem import Effort
+from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
+from undercut.solvers.coordinate.working.sparse_problem import Effort
 from undercut.solvers.newton.line_step import descend
 from undercut.solvers.newton.model_bound import model_bound
 

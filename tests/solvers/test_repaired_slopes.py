@@ -11,10 +11,10 @@ from undercut.accuracy import gap_allowed
 from undercut.losses import Softmax
 from undercut.maps.design import as_design
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate import class_problem, repaired_slopes
-from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.repaired_slopes import Repair, Slopes, is_affordable, tolerance
+from undercut.solvers.coordinate.working import class_problem, repaired_slopes
+from undercut.solvers.coordinate.working.class_problem import ClassProblem
+from undercut.solvers.coordinate.working.columns import column_norms
+from undercut.solvers.coordinate.working.repaired_slopes import Repair, Slopes, is_affordable, tolerance
 
 K = 3
 

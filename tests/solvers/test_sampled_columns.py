@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from undercut import L1, ElasticNet, MulticlassRisk, Status, Stop, minimize
 from undercut.losses import Softmax
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate import class_problem, sampled_columns
-from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.sampled_columns import SampledColumns
+from undercut.solvers.coordinate.working import class_problem, sampled_columns
+from undercut.solvers.coordinate.working.class_problem import ClassProblem
+from undercut.solvers.coordinate.working.columns import column_norms
+from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
 
 K = 3
 

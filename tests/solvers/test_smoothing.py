@@ -11,7 +11,7 @@ from undercut import L1, L2, ElasticNet, Hinge, LinearRisk, MulticlassRisk, Stat
 from undercut.errors import CapabilityError
 from undercut.losses import CrammerSinger, Softmax
 from undercut.solvers import LevelBundle, Smoothing
-from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
+from undercut.solvers.coordinate.working.shifted_softmax import ShiftedSoftmax
 
 K = 4
 REGS = {"l1": L1(0.03), "elastic net": ElasticNet(0.05, 0.5), "weak l1": L1(0.003)}

@@ -33,16 +33,16 @@ from undercut.maps.design import as_design
 from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
 from undercut.solvers.bounds import balanced
-from undercut.solvers.coordinate import class_problem
-from undercut.solvers.coordinate.class_problem import ClassColumns, ClassGramColumns, ClassProblem
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import column_norms
-from undercut.solvers.coordinate.direct_columns import SparseColumns
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.gram_columns import CompactColumns, GramColumns
-from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
-from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.sparse_problem import Effort
+from undercut.solvers.coordinate.working import class_problem
+from undercut.solvers.coordinate.working.class_problem import ClassColumns, ClassGramColumns, ClassProblem
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import column_norms
+from undercut.solvers.coordinate.working.direct_columns import SparseColumns
+from undercut.solvers.coordinate.working.gram_columns import CompactColumns, GramColumns
+from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
+from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
+from undercut.solvers.coordinate.working.sparse_problem import Effort
 
 EXACT = Stop(gap_rel=1e-8, max_steps=200)
 REGS = {"l1": L1(0.02), "elastic_net": ElasticNet(0.05, l1_ratio=0.6)}

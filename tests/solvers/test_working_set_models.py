@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from undercut import L1, LinearRisk, Logistic, Poisson, SquaredHinge, Stop, minimize
 from undercut.maps.csr import SparseDesign
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import Move, Penalty, PointwiseModel, column_norms
-from undercut.solvers.coordinate.direct_columns import SparseColumns, Trial
-from undercut.solvers.coordinate.gram_columns import descend_gram
-from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
-from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import Move, Penalty, PointwiseModel, column_norms
+from undercut.solvers.coordinate.working.direct_columns import SparseColumns, Trial
+from undercut.solvers.coordinate.working.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.heavy_columns import HeavyColumns, HeavyModel
+from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
 
 
 def test_a_newton_step_on_a_model_lowers_it_and_ends_in_exact_zeros():

@@ -21,7 +21,7 @@ from undercut._jit import barrier
 from undercut.maps.csr import SparseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
-from undercut.solvers.coordinate.column_parts import some_columns
+from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.newton import mehrotra
 from undercut.solvers.newton.kinked_program import KinkedProgram
 from undercut.solvers.newton.mehrotra import Iterate

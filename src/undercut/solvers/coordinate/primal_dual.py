@@ -31,9 +31,9 @@ from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, balanced, least, tighter
 from undercut.solvers.coordinate import newton_end
-from undercut.solvers.coordinate.columns import column_norms
 from undercut.solvers.coordinate.newton_end import NewtonEnd
 from undercut.solvers.coordinate.saddle import Losses, Pair, Run, Saddle, started
+from undercut.solvers.coordinate.working.columns import column_norms
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 

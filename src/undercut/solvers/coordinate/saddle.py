@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from undercut._jit import primal_dual as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import SLICE
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import SLICE
 from undercut.types import Array, FloatArray
 
 BATCH = 40  # steps between questions whether to restart, unless they read more than a slice of X

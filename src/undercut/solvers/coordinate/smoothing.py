@@ -26,8 +26,8 @@ from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bounds import least, tighter
-from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
+from undercut.solvers.coordinate.working.class_problem import ClassProblem
+from undercut.solvers.coordinate.working.shifted_softmax import ShiftedSoftmax
 from undercut.solvers.coordinate.working_set import WorkingSet, WorkingSetState
 from undercut.trace import Progress
 from undercut.types import FloatArray

@@ -32,14 +32,14 @@ from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
-from undercut.solvers.coordinate.class_problem import ClassProblem
-from undercut.solvers.coordinate.columns import Columns, Model, Move, column_norms
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.gram_columns import GramColumns
-from undercut.solvers.coordinate.pointwise_problem import PointwiseProblem
-from undercut.solvers.coordinate.repaired_slopes import Repair
-from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.sparse_problem import Bound, Effort, Point, SparseProblem, largest
+from undercut.solvers.coordinate.working.class_problem import ClassProblem
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, column_norms
+from undercut.solvers.coordinate.working.gram_columns import GramColumns
+from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
+from undercut.solvers.coordinate.working.repaired_slopes import Repair
+from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Effort, Point, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 

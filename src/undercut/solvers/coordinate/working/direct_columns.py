@@ -16,8 +16,8 @@ from undercut._jit import working_set as kernels
 from undercut.deadline import expired
 from undercut.maps.csr import ColumnParts, SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.column_parts import column_parts
-from undercut.solvers.coordinate.columns import (
+from undercut.solvers.coordinate.working.column_parts import column_parts
+from undercut.solvers.coordinate.working.columns import (
     SLICE,
     Columns,
     Model,
@@ -28,7 +28,7 @@ from undercut.solvers.coordinate.columns import (
     halves,
     inverted,
 )
-from undercut.solvers.coordinate.heavy_columns import HeavyColumns, HeavyModel
+from undercut.solvers.coordinate.working.heavy_columns import HeavyColumns, HeavyModel
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 

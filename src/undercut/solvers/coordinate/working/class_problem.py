@@ -22,15 +22,15 @@ from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.class_scores import Settled
 from undercut.risks.scores.softmax_scores import SoftmaxScores
-from undercut.solvers.coordinate.class_model import SMOOTHNESS, ClassModel, class_sums
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import Columns, Model, Move
-from undercut.solvers.coordinate.direct_columns import CompressedColumns, Trial
-from undercut.solvers.coordinate.gram_columns import GramColumns
-from undercut.solvers.coordinate.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
-from undercut.solvers.coordinate.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.shifted_softmax import ShiftedSoftmax
-from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel, class_sums
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move
+from undercut.solvers.coordinate.working.direct_columns import CompressedColumns, Trial
+from undercut.solvers.coordinate.working.gram_columns import GramColumns
+from undercut.solvers.coordinate.working.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
+from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
+from undercut.solvers.coordinate.working.shifted_softmax import ShiftedSoftmax
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Point, SparseProblem
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 

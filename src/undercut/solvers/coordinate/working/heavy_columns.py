@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from undercut.maps.csr import SparseDesign
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import Penalty, PointwiseModel, inverted
-from undercut.solvers.coordinate.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import Penalty, PointwiseModel, inverted
+from undercut.solvers.coordinate.working.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 
 HEAVY = 50  # columns, at most

@@ -21,12 +21,12 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import balanced
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import Columns, Model, Move, PointwiseModel
-from undercut.solvers.coordinate.direct_columns import SparseColumns, WideColumns
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.gram_columns import CompactColumns, DenseColumns
-from undercut.solvers.coordinate.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, PointwiseModel
+from undercut.solvers.coordinate.working.direct_columns import SparseColumns, WideColumns
+from undercut.solvers.coordinate.working.gram_columns import CompactColumns, DenseColumns
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Point, SparseProblem
 from undercut.types import Array, FloatArray
 
 LEAST_DAMPING = 1e-6  # where a loss is linear

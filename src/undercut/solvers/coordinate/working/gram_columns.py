@@ -12,7 +12,7 @@ from typing_extensions import override
 from undercut._jit import working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
-from undercut.solvers.coordinate.columns import (
+from undercut.solvers.coordinate.working.columns import (
     SLICE,
     Columns,
     Model,

@@ -19,7 +19,7 @@ from undercut.errors import NonfiniteError
 from undercut.regularizers import L1, ElasticNet
 from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty
 from undercut.types import Array, FloatArray
 
 MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized

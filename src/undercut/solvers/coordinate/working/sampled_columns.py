@@ -17,10 +17,10 @@ from typing_extensions import override
 from undercut.deadline import expired
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.class_model import ClassGram, ClassModel
-from undercut.solvers.coordinate.column_parts import some_columns
-from undercut.solvers.coordinate.columns import Columns, Model, Move, Penalty, inverted
-from undercut.solvers.coordinate.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.class_model import ClassGram, ClassModel
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty, inverted
+from undercut.solvers.coordinate.working.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 
 WORK = 30  # multiplications of BLAS that take as long as one of a product with X

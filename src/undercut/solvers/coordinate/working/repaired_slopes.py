@@ -21,8 +21,8 @@ import numpy as np
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.solvers.coordinate.columns import Penalty
-from undercut.solvers.coordinate.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.columns import Penalty
+from undercut.solvers.coordinate.working.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 
 MOST_FEATURES = 2000
