@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -105,3 +108,14 @@ def test_slopes_moved_into_their_limits_prove_a_valid_and_a_better_bound(loss, i
     assert scaled.value < moved.value <= best.objective
     outside = np.flatnonzero(np.abs(start.gradient) > reg.terms.l1)
     assert np.isin(np.union1d(used, outside), wider.ids).all()
+
+
+def test_a_working_set_does_not_hold_the_one_before():
+    design = SparseDesign(sp.random_array((50, 8), density=0.05, format="csr", rng=np.random.default_rng(0)))
+    first = SparseColumns(design, np.arange(8))
+    held = weakref.ref(first._heavy)
+    second = SparseColumns(design, np.arange(8), first)
+    del first
+    gc.collect()
+    assert held() is None
+    assert second._heavy.places.size == 0

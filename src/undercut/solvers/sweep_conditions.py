@@ -35,10 +35,8 @@ SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less
 SURELY_FINE = 3.0  # condition of the dual up to which they do take less time to fine gaps
 SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
-INTERIOR_SWEEPS, ENTRY_SWEEPS = (
-    70.0,
-    3.0,
-)  # sweeps in the time of interior point steps: for any X, and per entry of a row
+INTERIOR_SWEEPS = 70.0  # sweeps in the time of interior point steps, for any X
+ENTRY_SWEEPS = 3.0  # the same for every entry of a row, in addition
 TRIED = 0.06  # share of the time of interior point steps after which sweeps must be near the optimum
 TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come next
 TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
