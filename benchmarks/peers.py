@@ -5,10 +5,11 @@
     python benchmarks/peers.py --processes 12  # as many jobs at a time, for a machine with more idle cores than that
     python benchmarks/peers.py --jobs 'hinge/L2/no intercept/rcv1'
     python benchmarks/peers.py --made-up       # 150 jobs on other, made-up sets
+    python benchmarks/peers.py --seed 1        # another selection of jobs, other draws of made-up sets
 
-A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed, and every pair of values that
-makes sense occurs in it.  Under L2 the levels are lambda = 1e-2 ... 1e-7; under L1 and the elastic net they are
-1/2 ... 1/1000 of the smallest lambda at which w = 0 is optimal.
+A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed by the seed, and every pair
+of values that makes sense occurs in it.  Under L2 the levels are lambda = 1e-2 ... 1e-7; under L1 and the elastic net
+they are 1/2 ... 1/1000 of the smallest lambda at which w = 0 is optimal.
 
 We stop at a certified relative gap.  A peer arrives when its objective, evaluated by us at the best intercept, is
 within the same gap of our lower bound (or, where we end without a certificate, at our objective).  Peers cannot be
@@ -115,7 +116,7 @@ class Bench:
         self.failures: dict[str, str] = {}
 
     def run(self, job: Job) -> tuple[Outcome, list[str]]:
-        X, y = data(job.set, job.targets)
+        X, y = data(job.set, job.targets, job.seed)
         risk = risk_of(job, X, y)
         lam = lam_of(job, risk)
         result, ours = self._ours(job, X, y, lam)
@@ -281,6 +282,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=f"{N_QUICK} jobs, {QUICK_SECONDS:g} s for ours")
     parser.add_argument("--jobs", default="", metavar="PATTERN", help="regular expression that the names must contain")
     parser.add_argument("--made-up", action="store_true", help="other sets, all made up")
+    parser.add_argument("--seed", type=int, default=0, help="of the selection and of made-up sets")
     parser.add_argument("--all-jobs", action="store_true", help="choose from every job that makes sense")
     parser.add_argument("--seconds", type=float, metavar="LIMIT", help="for one run of ours")
     parser.add_argument("--minutes", type=float, metavar="LIMIT", help="no job begins later")
@@ -291,8 +293,8 @@ def main() -> None:
     parser.add_argument("--solver", default="auto", help="of ours, by name")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs and end")
     args = parser.parse_args()
-    jobs = all_jobs(MADE_UP_SETS_OF if args.made_up else SETS_OF)
-    jobs = jobs if args.all_jobs else covering(jobs, N_JOBS)
+    jobs = all_jobs(MADE_UP_SETS_OF if args.made_up else SETS_OF, args.seed)
+    jobs = jobs if args.all_jobs else covering(jobs, N_JOBS, seed=args.seed)
     jobs = [job for job in (quick(jobs) if args.quick else jobs) if re.search(args.jobs, job.name)]
     if not jobs:
         parser.error(f"--jobs must match the name of a job (--list prints them); got {args.jobs}")

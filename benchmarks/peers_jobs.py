@@ -81,6 +81,7 @@ class Job:
     set: str
     level: int  # of lambda, from strong to weak
     gap: float
+    seed: int = 0  # of a made-up set
 
     @property
     def name(self) -> str:
@@ -112,22 +113,23 @@ class Problem:
 # ---------------------------------------------------------------------------------------------------------- selection
 
 
-def all_jobs(sets_of: Mapping[str, Sequence[str]] = SETS_OF) -> list[Job]:
+def all_jobs(sets_of: Mapping[str, Sequence[str]] = SETS_OF, seed: int = 0) -> list[Job]:
     """Every combination that makes sense; ``sets_of`` lists the sets with signs, classes, numbers and counts."""
     return [
-        Job(loss, penalty, intercept, name, level, gap)
+        Job(loss, penalty, intercept, name, level, gap, seed)
         for loss in LOSSES
         for name in sets_of[TARGETS.get(loss, "numbers")]
         for penalty, intercept, level, gap in product(PENALTIES, (False, True), LEVELS, GAPS)
     ]
 
 
-def covering(jobs: Sequence[Job], count: int, orders: tuple[int, ...] = (2, 3)) -> list[Job]:
+def covering(jobs: Sequence[Job], count: int, orders: tuple[int, ...] = (2, 3), seed: int = 0) -> list[Job]:
     """``count`` jobs, each the one with the most combinations of values that the earlier ones lack.
 
-    Combinations of ``orders[0]`` values come first; those of the next order decide between jobs with as many.
+    Combinations of ``orders[0]`` values come first; those of the next order decide between jobs with as many, and the
+    seed between what is left.
     """
-    jobs = [jobs[at] for at in np.random.default_rng(0).permutation(len(jobs))]
+    jobs = [jobs[at] for at in np.random.default_rng(seed).permutation(len(jobs))]
     tables = [_combinations(jobs, order) for order in orders]
     missing = [np.ones(table.max() + 1) for table in tables]
     chosen = []
@@ -142,13 +144,11 @@ def covering(jobs: Sequence[Job], count: int, orders: tuple[int, ...] = (2, 3)) 
 
 
 def _combinations(jobs: Iterable[Job], order: int) -> np.ndarray:
-    """One row per job: the numbers of its combinations of ``order`` values."""
+    """One row per job: the numbers of its combinations of ``order`` values; all have the same seed."""
     numbers: dict[object, int] = {}
+    values = [astuple(job)[:-1] for job in jobs]
     return np.array(
-        [
-            [numbers.setdefault(part, len(numbers)) for part in combinations(enumerate(astuple(job)), order)]
-            for job in jobs
-        ]
+        [[numbers.setdefault(part, len(numbers)) for part in combinations(enumerate(row), order)] for row in values]
     )
 
 
@@ -156,10 +156,10 @@ def _combinations(jobs: Iterable[Job], order: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def data(name: str, targets: str) -> tuple[Any, np.ndarray]:
+def data(name: str, targets: str, seed: int = 0) -> tuple[Any, np.ndarray]:
     """The samples of a set and its targets; ``DataMissing`` where the file is not here."""
     if name in MAKERS:
-        return made_up(name, targets)
+        return made_up(name, targets, seed)
     if name in REGRESSION:
         return _regression(name, targets)
     if name == "20news":

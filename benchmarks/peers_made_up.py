@@ -140,9 +140,9 @@ SETS_OF = {
 }
 
 
-def made_up(name: str, targets: str) -> tuple[Any, np.ndarray]:
+def made_up(name: str, targets: str, seed: int = 0) -> tuple[Any, np.ndarray]:
     """A made-up set with signs, classes, numbers or counts."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     X, scores = MAKERS[name](rng)
     scores = scores + NOISE * scores.std() * rng.standard_normal(scores.shape)
     y = {

@@ -31,11 +31,20 @@ def pairs(jobs):
     return {pair for job in jobs for pair in combinations(sorted(vars(job).items()), 2)}
 
 
-def test_every_pair_of_values_that_makes_sense_occurs_in_the_selection():
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_pair_of_values_that_makes_sense_occurs_in_the_selection(seed):
     everything = peers_jobs.all_jobs()
-    chosen = peers_jobs.covering(everything, peers.N_JOBS)
+    chosen = peers_jobs.covering(everything, peers.N_JOBS, seed=seed)
     assert len(set(chosen)) == peers.N_JOBS
     assert pairs(chosen) == pairs(everything)
+
+
+def test_another_seed_selects_other_jobs_on_other_draws():
+    everything = peers_jobs.all_jobs()
+    first, second = (set(peers_jobs.covering(everything, peers.N_JOBS, seed=seed)) for seed in (0, 1))
+    assert len(first & second) < peers.N_JOBS // 10
+    (X, _), (other, _) = (peers_jobs.made_up("tall", "signs", seed) for seed in (0, 1))
+    assert not np.array_equal(X, other)
 
 
 def test_the_quick_selection_has_every_loss_penalty_and_set():
