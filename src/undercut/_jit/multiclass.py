@@ -11,6 +11,9 @@ import math
 import numpy as np
 
 from undercut._jit.compile import njit
+from undercut._jit.exponential import exp_of_fall
+
+BLOCK = 64  # samples whose exponentials are taken together
 
 
 @njit(cache=True, nogil=True)
@@ -42,43 +45,79 @@ def crammer_singer_along(S, D, t, y, costs, values, slopes):
         values[i] = cost[best] + ((s[best] - s[own]) + t * slopes[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax(S, y, values, slopes):
     """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits."""
-    for i in range(y.size):
-        s, p, own = S[i], slopes[i], y[i]
-        top = s.argmax()
-        rest = 0.0  # of the sum of exponentials, beside the largest, which is 1
-        for k in range(s.size):
-            p[k] = math.exp(s[k] - s[top])
-            rest += p[k] * (k != top)
-        values[i] = math.log1p(rest) + (s[top] - s[own])
-        others = 0.0
-        for k in range(s.size):
-            p[k] /= 1.0 + rest
-            others += p[k] * (k != own)
-        p[own] = -others
+    for start in range(0, y.size, BLOCK):
+        stop = min(start + BLOCK, y.size)
+        for i in range(start, stop):
+            s, p = S[i], slopes[i]
+            values[i] = _largest(s) - s[y[i]]
+            for k in range(s.size):
+                p[k] = s[k]
+        _exponentials(slopes, start, stop)
+        for i in range(start, stop):
+            p, own = slopes[i], y[i]
+            mine, p[own] = p[own], 0.0
+            others = 0.0
+            for k in range(p.size):
+                others += p[k]
+            values[i] += math.log1p((mine - 1.0) + others)  # the first is 0 where the own class has the largest score
+            for k in range(p.size):
+                p[k] /= mine + others
+            p[own] = -others / (mine + others)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax_along(S, D, t, y, values, slopes, bends):
     """Loss of every sample at ``S + t D``, its first and its second derivative in t."""
-    p = np.empty(S.shape[1])
-    for i in range(y.size):
-        s, d, own = S[i], D[i], y[i]
-        for k in range(s.size):
-            p[k] = s[k] + t * d[k]
-        top = p.argmax()
-        most, mine = p[top], p[own]
-        rest, first, second = 0.0, 0.0, 0.0
-        for k in range(s.size):
-            p[k] = math.exp(p[k] - most)
-            rest += p[k] * (k != top)
-            first += p[k] * (d[k] - d[own])
-        first /= 1.0 + rest
-        for k in range(s.size):
-            second += p[k] * (d[k] - d[own] - first) ** 2
-        values[i], slopes[i], bends[i] = math.log1p(rest) + (most - mine), first, second / (1.0 + rest)
+    P = np.empty((BLOCK, S.shape[1]))
+    for start in range(0, y.size, BLOCK):
+        stop = min(start + BLOCK, y.size)
+        for i in range(start, stop):
+            s, d, p = S[i], D[i], P[i - start]
+            for k in range(s.size):
+                p[k] = s[k] + t * d[k]
+            values[i] = _largest(p) - p[y[i]]
+        _exponentials(P, 0, stop - start)
+        for i in range(start, stop):
+            d, p, own = D[i], P[i - start], y[i]
+            mine, p[own] = p[own], 0.0
+            others, first, second = 0.0, 0.0, 0.0
+            for k in range(d.size):
+                others += p[k]
+                first += p[k] * (d[k] - d[own])
+            total = mine + others
+            first /= total
+            for k in range(d.size):
+                second += p[k] * (d[k] - d[own] - first) ** 2
+            second += mine * first**2
+            values[i] += math.log1p((mine - 1.0) + others)
+            slopes[i], bends[i] = first, second / total
+
+
+@njit(cache=True, inline="always")
+def _largest(s):
+    top = s[0]
+    for k in range(1, s.size):
+        top = max(top, s[k])
+    return top
+
+
+@njit(cache=True, inline="always")
+def _exponentials(P, start, stop):
+    """Replace the rows of P by the exponentials of their differences from the largest number in each.
+
+    All of them are taken in one loop, since vectors are longer than most rows.
+    """
+    for i in range(start, stop):
+        p = P[i]
+        top = _largest(p)
+        for k in range(p.size):
+            p[k] -= top
+    part = P[start:stop].reshape(-1)
+    for e in range(part.size):  # from 0 on: indices that may be negative prevent a vector loop
+        part[e] = exp_of_fall(part[e])
 
 
 @njit(cache=True, nogil=True)

@@ -36,6 +36,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.class_rows import CLASS_ROWS
 from undercut.solvers.conditions import (
+    CLASS_PARAMS,
     FEW_PARAMS,
     LONG_ROWS,
     LONGEST_ROWS,
@@ -50,7 +51,7 @@ from undercut.solvers.conditions import (
     has_dual,
     has_few_params,
     has_kinked_form,
-    has_several_samples,
+    has_large_hessian,
     is_kernel_machine,
     is_kinked,
     is_least_squares,
@@ -291,8 +292,8 @@ TABLE = (
         "a few sweeps are enough",
     ),
     Row(
-        f"logistic loss without free intercept, sparse X with many entries and over {NEWTON_PARAMS} features, "
-        "lambda neither large nor small",
+        f"logistic or softmax loss without free intercepts, sparse X with many entries and over {NEWTON_PARAMS} "
+        "features, lambda neither large nor small",
         has_easy_logistic_dual,
         lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
         "a few sweeps take less time than the products with X of a few Newton steps",
@@ -304,9 +305,10 @@ TABLE = (
         "one system of linear equations is the whole work",
     ),
     Row(
-        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with many samples and long rows",
+        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with many samples and long rows, "
+        f"{CLASS_PARAMS} with several classes",
         lambda risk, reg: (
-            isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS and not has_several_samples(risk)
+            isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS and not has_large_hessian(risk)
         ),
         lambda risk: Newton(),
         "a handful of steps reach any accuracy, however small lambda is",
@@ -324,7 +326,7 @@ TABLE = (
         "the dual has fewer variables, and conjugate gradients help it at small lambda",
     ),
     Row(
-        f"smooth loss, one score per sample, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
+        f"smooth loss, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
         lambda risk, reg: is_narrow(risk) and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg),
         lambda risk: TruncatedNewton(),
         "an approximate inverse makes its directions cheap at any lambda; its bound comes late, which loses races",

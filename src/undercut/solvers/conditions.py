@@ -57,6 +57,7 @@ LONG_ROWS, LONGEST_ROWS = 2e5, 2e7  # mean squared length of a row over lambda: 
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+CLASS_PARAMS = 100  # the same for several classes, each pair of which has its own part of the Hessian
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
 BLOCK = 10**6  # entries that are squared at a time, in double precision
 INTERIOR_BYTES = 400  # of the vectors of an interior point method, for each sample
@@ -126,7 +127,8 @@ def has_margins(risk: Risk) -> bool:
 
 
 def is_narrow(risk: Risk) -> bool:
-    return isinstance(risk, LinearRisk) and isinstance(risk.design, Matrix) and risk.n_params <= MOST_FEATURES
+    X = features(risk) if isinstance(risk, LinearRisk | MulticlassRisk) else None
+    return isinstance(X, Matrix) and X.shape[1] <= MOST_FEATURES
 
 
 def has_few_samples(risk: Risk) -> bool:
@@ -236,8 +238,10 @@ def samples_per_feature(risk: Risk) -> float:
     return X.shape[0] / X.shape[1] if isinstance(X, Matrix) and X.shape[1] > 0 else math.inf
 
 
-def has_several_samples(risk: Risk) -> bool:
+def has_large_hessian(risk: Risk) -> bool:
     """Whether a Newton step by products costs less than a Hessian, and the samples determine w."""
+    if isinstance(risk, MulticlassRisk):
+        return risk.n_params > CLASS_PARAMS
     if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES or has_short_rows(risk):
         return False
     return 2.0 < samples_per_feature(risk) < math.inf

@@ -6,7 +6,7 @@ import math
 from typing import cast
 
 from undercut.contracts import CurvedRisk, Regularizer, Risk
-from undercut.losses import Logistic, SquaredHinge
+from undercut.losses import Logistic, Softmax, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.matrix import Matrix
 from undercut.risks import LinearRisk, MulticlassRisk
@@ -42,6 +42,7 @@ TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come 
 TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
+EASY_SOFTMAX = 5.0  # ... the second for softmax, whose Newton steps have more parameters ...
 MANY_ENTRIES = 10**6  # ... if X has at least so many
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
@@ -148,10 +149,12 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
-    """The same for the logistic loss, whose Newton steps are few at large lambda and take no time with few entries."""
+    """The same for logistic losses, whose Newton steps are few at large lambda and take no time with few entries."""
     X = large_sparse(risk)
     if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
         return False
-    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic) and has_dual(risk, reg)):
+    if not (isinstance(risk, LinearRisk | MulticlassRisk) and has_dual(risk, reg)):
         return False
-    return X.rows().values.size >= MANY_ENTRIES and EASIEST_LOGISTIC <= dual_condition(X, reg) <= EASY_LOGISTIC
+    limits = {Logistic: EASY_LOGISTIC, Softmax: EASY_SOFTMAX}
+    is_easy = EASIEST_LOGISTIC <= dual_condition(X, reg) <= limits.get(type(risk.loss), 0.0)
+    return is_easy and X.rows().values.size >= MANY_ENTRIES
