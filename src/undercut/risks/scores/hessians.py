@@ -3,9 +3,10 @@
 linear:   X' (D - d d' / sum d) X                 D = diag(d); the second term only with a free intercept
 softmax:  X' (D - D 1 C^+ 1' D) X                 D has a K x K block per sample, C is the sum of them
 
-With few features they have an approximate inverse, from a sample of the rows.  That of softmax inverts the block of
-every class by itself, except for the mean of the classes; where these blocks would be large, it is the inverse of the
-Kronecker product of two means, ``C / trace C`` of the classes and ``X' diag(trace D_i) X`` of the samples.
+With few features they have an approximate inverse, from a sample of the rows.  That of softmax is the inverse of the
+whole matrix where this takes little time.  Else it inverts the block of every class by itself, except for the mean of
+the classes; where these blocks would be large too, it is the inverse of the Kronecker product of two means, ``C / trace
+C`` of the classes and ``X' diag(trace D_i) X`` of the samples.
 """
 
 from __future__ import annotations
@@ -16,16 +17,24 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from typing_extensions import override
 
-from undercut.contracts import GramProductDesign, InvertibleHessian
+from undercut.contracts import GramProductDesign, InvertibleHessian, WeightedGramDesign
 from undercut.contracts.risk import Inverse
 from undercut.maps.design import PerClass
-from undercut.risks.scores.sampled_gram import CHOLESKY, EIGENVECTORS, sampled_gram, sampling_cost
-from undercut.risks.scores.softmax_scores import Curvature, pseudo_inverse
+from undercut.risks.scores.sampled_gram import (
+    CHOLESKY,
+    EIGENVECTORS,
+    MOST_FEATURES,
+    sampled_gram,
+    sampled_rows,
+    sampling_cost,
+)
+from undercut.risks.scores.softmax_scores import Curvature, curvature_of, pseudo_inverse
 from undercut.types import FloatArray
 
 SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest
 TOGETHER = 0.5  # time of a product with X for one of several classes, in that for a single one
 LARGEST = 2**24  # entries of the inverses of all classes: 128 MB
+CHEAP = 5.0  # products with the Hessian whose time the inverse of all classes together may take
 
 
 class LinearHessian(InvertibleHessian):
@@ -46,7 +55,7 @@ class LinearHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        return sampling_cost(self.design, 1, CHOLESKY)
+        return sampling_cost(self.design, 1, 1, CHOLESKY)
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
@@ -98,8 +107,19 @@ class SoftmaxHessian(InvertibleHessian):
     @override
     def inversion_cost(self) -> float:
         K = int(self.second.P.shape[1])
-        times, cubes = (K, CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
-        return times * sampling_cost(self.features, K, cubes) / TOGETHER
+        if self._is_whole:
+            return self._whole_cost
+        grams, cubes = (K, K * CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
+        return sampling_cost(self.features, K, grams, cubes) / TOGETHER
+
+    @property
+    def _whole_cost(self) -> float:
+        K = int(self.second.P.shape[1])
+        return sampling_cost(self.features, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
+
+    @property
+    def _is_whole(self) -> bool:
+        return bool(self.second.P.shape[1] * self.features.shape[1] <= MOST_FEATURES) and self._whole_cost <= CHEAP
 
     @property
     def _has_blocks(self) -> bool:
@@ -107,7 +127,16 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
+        if self._is_whole:
+            return self._inverse_of_sample(ridge)
         return self._inverse_by_blocks(ridge) if self._has_blocks else self._inverse_of_means(ridge)
+
+    def _inverse_of_sample(self, ridge: FloatArray) -> Inverse:
+        sample = sampled_rows(self.features, self._own.sum(axis=1), self.second.P.shape[1])
+        P = self.second.P[sample.rows]
+        weight = sample.weight / np.maximum((P * (1.0 - P)).sum(axis=1), 1e-300)
+        factor = _factor(class_hessian(sample.part, curvature_of(P, weight), centered=self.is_centered), ridge)
+        return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
 
     def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
         """By class, for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
@@ -163,11 +192,38 @@ class FreeSoftmaxHessian(SoftmaxHessian):
         return np.asarray(np.maximum(centered, 0.0).reshape(-1))
 
 
+def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: bool) -> FloatArray:
+    """Blocks ``X' diag(weight p_k ([k = l] - p_l)) X``, less ``B C^+ B'`` for free intercepts.
+
+    The blocks of a row sum to zero, which gives the one on the diagonal.  B and C are the second derivatives in w and
+    b, and in b.
+    """
+    P, weighted, C = second
+    K, d = P.shape[1], features.shape[1]
+    H = np.zeros((K, d, K, d))
+    for k in range(K):
+        for m in range(k):
+            block = features.weighted_gram(weighted[:, k] * P[:, m])
+            H[k, :, m] = H[m, :, k] = -block
+            H[k, :, k] += block
+            H[m, :, m] += block
+    hessian = H.reshape(K * d, K * d)
+    if centered:
+        design = PerClass(features, K)
+        B = np.stack([design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
+        hessian -= B @ pseudo_inverse(C) @ B.T
+    return hessian
+
+
 def _sampled_factor(
     features: GramProductDesign, bend: FloatArray, ridge: FloatArray, *, centered: bool
 ) -> tuple[FloatArray, bool]:
     """The Cholesky factor of ``X' diag(bend) X + diag(ridge)``, from a sample of the rows."""
-    matrix = sampled_gram(features, bend, centered=centered)
+    return _factor(sampled_gram(features, bend, centered=centered), ridge)
+
+
+def _factor(matrix: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:
+    """The Cholesky factor of ``matrix + diag(ridge)``; the matrix is overwritten."""
     matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, SINGULAR * np.trace(matrix) + 1e-300)
-    factor: tuple[FloatArray, bool] = cho_factor(matrix, check_finite=False)
+    factor: tuple[FloatArray, bool] = cho_factor(matrix, overwrite_a=True, check_finite=False)
     return factor

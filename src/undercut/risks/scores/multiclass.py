@@ -21,9 +21,9 @@ from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
 from undercut.risks.scores.class_scores import ClassScores, FreeCrammerSinger
-from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian
+from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian, class_hessian
 from undercut.risks.scores.score_risk import ScoreRisk
-from undercut.risks.scores.softmax_scores import FreeSoftmax, SoftmaxScores, pseudo_inverse
+from undercut.risks.scores.softmax_scores import FreeSoftmax, SoftmaxScores
 from undercut.types import Array, FloatArray
 
 
@@ -81,26 +81,8 @@ class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
 
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
-        """Blocks ``X' diag(weight p_k ([k = l] - p_l)) X``, less ``B C^+ B'`` for free intercepts.
-
-        The blocks of a row sum to zero, which gives the one on the diagonal.  B and C are the second derivatives in
-        w and b, and in b.
-        """
-        K, d = self.n_classes, self.features.shape[1]
         second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
-        P, weighted, C = second
-        H = np.zeros((K, d, K, d))
-        for k in range(K):
-            for m in range(k):
-                block = self.features.weighted_gram(weighted[:, k] * P[:, m])
-                H[k, :, m] = H[m, :, k] = -block
-                H[k, :, k] += block
-                H[m, :, m] += block
-        hessian = H.reshape(K * d, K * d)
-        if self.fit_intercept:
-            B = np.stack([self.design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
-            hessian -= B @ pseudo_inverse(C) @ B.T
-        return hessian
+        return class_hessian(self.features, second, centered=self.fit_intercept)
 
 
 class CurvedMulticlassRisk(MulticlassRisk, CurvedRisk):

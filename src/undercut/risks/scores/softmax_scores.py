@@ -39,6 +39,14 @@ class Curvature(NamedTuple):
         return np.asarray(self.weighted * (D - mean[:, None]))
 
 
+def curvature_of(P: FloatArray, weight: FloatArray) -> Curvature:
+    weighted = weight[:, None] * P
+    C = -(P.T @ weighted)
+    np.fill_diagonal(C, 0.0)
+    np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
+    return Curvature(P, weighted, C)
+
+
 class SoftmaxScores(ClassScores):
     """Softmax without intercepts, with its second derivatives."""
 
@@ -75,12 +83,7 @@ class SoftmaxScores(ClassScores):
 
     def curvature(self, at: Settled) -> Curvature:
         """The second derivatives at the point of the slopes."""
-        P = self._probabilities(at.slopes)
-        weighted = self.weight[:, None] * P
-        C = -(P.T @ weighted)
-        np.fill_diagonal(C, 0.0)
-        np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
-        return Curvature(P, weighted, C)
+        return curvature_of(self._probabilities(at.slopes), self.weight)
 
     def _probabilities(self, slopes: FloatArray) -> FloatArray:
         P = slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
