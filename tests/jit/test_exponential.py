@@ -1,6 +1,5 @@
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from undercut._jit.compile import njit
 from undercut._jit.exponential import LEAST, exp_of_fall

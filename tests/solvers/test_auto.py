@@ -86,9 +86,9 @@ def sparse(n, d, loss, **options):
     return LinearRisk(sp.eye_array(n, d, format="csr"), np.where(np.arange(n) % 2, 1.0, -1.0), loss, **options)
 
 
-def full(n, d, loss):
-    """A sparse matrix without zeros."""
-    return LinearRisk(sp.csr_array(np.ones((n, d))), np.where(np.arange(n) % 2, 1.0, -1.0), loss)
+def full(n, d, loss, every=2):
+    """A sparse matrix without zeros, and a negative label among ``every`` samples."""
+    return LinearRisk(sp.csr_array(np.ones((n, d))), np.where(np.arange(n) % every, 1.0, -1.0), loss)
 
 
 def tried_before_points(entries):
@@ -113,6 +113,7 @@ PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearch
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
+LONG_ROWS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS)
 WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
@@ -131,6 +132,9 @@ CASES = [
     (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (full(1000, 101, Hinge(), every=4), L1(1e-4), LONG_ROWS),
+    (full(1000, 101, Hinge(), every=4), ElasticNet(1e-4), LONG_ROWS),
+    (full(2000, 50, Hinge(), every=4), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (Problem("logistic", n=300).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
@@ -237,6 +241,9 @@ CASES = [
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
     (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
     (several_classes(200, Softmax()), L2(0.1), NEWTON_OR_PLANES),
+    (several_classes(200, Softmax()), L2(1e-4), TruncatedNewton()),
+    (several_classes(34, Softmax()), L2(1e-4), TruncatedNewton()),
+    (several_classes(33, Softmax()), L2(1e-4), Newton()),
 ]
 
 
@@ -263,6 +270,12 @@ def test_runs_to_a_fine_gap_have_rows_of_their_own(risk, reg, expected):
     assert resolve("auto", risk, reg, gap_rel=1e-6) == expected
     result = minimize(risk, reg, stop=Stop(gap_rel=1e-6))
     assert result.trace[-1].solver in [one.name for one in getattr(expected, "candidates", (expected,))]
+
+
+def test_sweeps_for_softmax_pay_for_smaller_lambdas_too():
+    risk = MulticlassRisk(sp.csr_array(np.ones((2000, 501))), np.arange(2000) % 3, Softmax())
+    taken = [resolve("auto", risk, L2(lam)) for lam in (3.0, 1.0, 0.1, 0.04)]
+    assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
 
 
 def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_neither_large_nor_small():

@@ -22,6 +22,7 @@ from undercut.solvers.conditions import (
     is_short,
 )
 from undercut.solvers.newton.small_program import SmallProgram
+from undercut.solvers.sweep_conditions import has_long_rows
 
 NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
 FEW_NONZEROS = 0.3  # the same: from here on planes of a kinked loss take less time than interior point steps
@@ -41,6 +42,13 @@ def has_few_nonzeros(risk: Risk, reg: Regularizer) -> bool:
     if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet) and has_few_params(risk)):
         return False
     return has_kinked_form(risk, reg) and zero_share(risk, reg) >= FEW_NONZEROS
+
+
+def has_expensive_hessian(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a kinked loss with such a penalty has few parameters, but rows so long that planes take less time."""
+    if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet) and risk.n_params <= FEW_PARAMS):
+        return False
+    return has_long_rows(risk) and has_kinked_form(risk, reg)
 
 
 def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:

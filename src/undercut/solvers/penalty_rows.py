@@ -27,12 +27,14 @@ from undercut.solvers.penalty_conditions import (
     FEW_NONZEROS,
     TINY_SHARE,
     ends_a_path,
+    has_expensive_hessian,
     has_few_nonzeros,
     has_full_classes,
     has_full_working_sets,
 )
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
+from undercut.solvers.sweep_conditions import LONG_ENTRIES
 
 PENALTY_ROWS = (
     Row(
@@ -85,6 +87,13 @@ PENALTY_ROWS = (
         has_few_nonzeros,
         lambda risk: Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS),
         "few planes are enough where few parameters are not zero",
+    ),
+    Row(
+        f"kinked loss with L1 or elastic net, sparse X with {LONG_ENTRIES} entries a row, at most {FEW_PARAMS} "
+        "parameters",
+        has_expensive_hessian,
+        lambda risk: Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS),
+        "an interior point step costs as much as dozens of planes",
     ),
     Row(
         f"kinks or bounds in the penalty, at most {FEW_PARAMS} parameters",
