@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from undercut import LinearRisk, Poisson
-from undercut.risks.scores.mean_loss import FixedSmooth, FreeSmooth, mean_loss
+from undercut.risks.scores.fixed_mean import FixedSmooth
+from undercut.risks.scores.mean_loss import FreeSmooth, mean_loss
 from undercut.risks.scores.poisson_mean import FixedPoisson, FreePoisson
 
 
@@ -24,7 +25,7 @@ def test_the_closed_form_agrees_with_the_losses_themselves(closed, searched):
     for one, other in zip(ours.evaluate(scores), plain.evaluate(scores), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
     np.testing.assert_allclose(ours.bend(scores), plain.bend(scores), rtol=1e-11)
-    np.testing.assert_allclose(ours.point(scores, direction), plain.point(scores, direction), rtol=1e-10)
+    np.testing.assert_allclose(ours.trial(scores, direction, 0.0), plain.trial(scores, direction, 0.0), rtol=1e-10)
     steps = [phi.minimizer(scores, direction, -1.0, 0.5) for phi in (ours, plain)]
     assert steps[0] == pytest.approx(steps[1], rel=1e-6)
 
@@ -37,7 +38,7 @@ def test_a_sample_without_weight_may_overflow(fit_intercept):
     far[3] = 1e6
     assert phi.evaluate(far).value == pytest.approx(phi.evaluate(scores).value, rel=1e-12)
     assert phi.evaluate(far).slopes[3] == 0.0
-    assert np.isfinite(phi.point(far, direction)).all()
+    assert np.isfinite(phi.trial(far, direction, 0.0)).all()
     assert phi.ahead(far, 1e-3 * far).conjugate == pytest.approx(phi.ahead(scores, 1e-3 * scores).conjugate, rel=1e-12)
 
 

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from undercut import L1, L2, ElasticNet, LinearRisk, Logistic, Poisson, Squared, Stop, minimize
-from undercut.losses import Softmax
+from undercut import L1, L2, ElasticNet, Huber, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Stop, minimize
+from undercut.contracts import MarginLoss
+from undercut.losses import HuberHinge, Softmax
 from undercut.risks import MulticlassRisk
 from undercut.solvers import LineSearchBundle, Newton, WorkingSet
 from undercut.solvers.bounds import cut_bound
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
 from undercut.solvers.coordinate.working.sparse_problem import Effort
+from undercut.solvers.newton import newton
 from undercut.solvers.newton.line_step import descend
 from undercut.solvers.newton.model_bound import model_bound
 
@@ -82,6 +84,47 @@ def test_the_predicted_slopes_prove_more_than_the_plane_at_the_end_of_a_step(mak
         short = state.progress.objective - model_bound(reg, state.line)
         ahead += short < 0.1 * (state.progress.objective - cut_bound(risk, reg, state.cut))
     assert ahead >= steps
+
+
+POINTWISE = {"logistic": Logistic(), "squared hinge": SquaredHinge(), "Huber hinge": HuberHinge(), "Huber": Huber()}
+
+
+def pointwise(loss, *, n=200, d=4, seed=0, **settings):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    scores = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n)
+    return LinearRisk(
+        X, np.where(scores > 0.3, 1.0, -1.0) if isinstance(loss, MarginLoss) else scores, loss, **settings
+    )
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+@given(lam=st.floats(1e-6, 1e3), seed=st.integers(0, 10**6), fit_intercept=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_no_bound_of_a_newton_step_on_a_pointwise_loss_exceeds_the_optimum(name, lam, seed, fit_intercept):
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(0, 3, 30) + np.repeat([1.0, 0.0], [2, 28])
+    risk = pointwise(POINTWISE[name], n=30, seed=seed, fit_intercept=fit_intercept, sample_weight=weight)
+    reg = L2(lam)
+    best = minimize(risk, reg, Newton(), stop=Stop(gap_rel=1e-9, max_steps=60))
+    for size in (0.01, 1.0, 100.0):
+        line = risk.along(best.w, size * rng.standard_normal(risk.n_params))  # any point and direction must do
+        assert model_bound(reg, line) <= best.objective + 1e-9 * abs(best.objective) + 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_predicted_slopes_save_newton_steps_at_small_lambda(fit_intercept, monkeypatch):
+    risk, reg, stop = pointwise(Logistic(), d=20, fit_intercept=fit_intercept), L2(1e-6), Stop(gap_rel=1e-4)
+    run = minimize(risk, reg, Newton(), stop=stop)
+    monkeypatch.setattr(newton, "model_bound", lambda *_: -np.inf)
+    assert run.n_steps < minimize(risk, reg, Newton(), stop=stop).n_steps
+
+
+def test_a_run_looks_at_the_predicted_slopes_only_near_its_end(monkeypatch):
+    looks = []
+    monkeypatch.setattr(newton, "model_bound", lambda *_: looks.append(None) or -np.inf)
+    run = minimize(pointwise(Logistic(), d=20), L2(1e-6), Newton(), stop=Stop(gap_rel=1e-4))
+    assert 0 < len(looks) < run.n_steps - 1
 
 
 def test_a_sample_without_weight_does_not_count():

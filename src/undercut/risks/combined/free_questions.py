@@ -22,8 +22,7 @@ def sums(shard: Shard, path: Path, t: float, b: float) -> tuple[Any, ...]:
     """Of a smooth loss: value; slopes in t and b, and their absolute sum; second derivatives in b, both and t."""
     line: Any = path.line
     phi, at = line.risk.phi, line.scores + t * line.rise + b
-    value, slopes, _ = phi.evaluate(at)
-    bend = phi.bend(at)
+    value, slopes, bend, _ = phi.expand(at)
     parts = slopes @ line.rise, slopes.sum(), np.abs(slopes).sum(), bend.sum(), bend @ line.rise, bend @ line.rise**2
     return (shard.weight * np.array([value, *parts]),)
 

@@ -19,7 +19,9 @@ from typing_extensions import override
 from undercut.contracts import (
     BatchedRisk,
     CurvedRisk,
+    Cut,
     Design,
+    Evaluation,
     GramProductDesign,
     HessianOperator,
     Line,
@@ -37,7 +39,7 @@ from undercut.risks.scores.hessians import CenteredHessian, LinearHessian
 from undercut.risks.scores.kinked import FixedKinked
 from undercut.risks.scores.mean_loss import mean_loss
 from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
-from undercut.risks.scores.smooth_mean import SmoothMean
+from undercut.risks.scores.smooth_mean import Expansion, SmoothMean
 from undercut.types import Array, FloatArray
 
 
@@ -83,6 +85,11 @@ class LinearRisk(Kinded, ScoreRisk):
         part._set(self.design.take(rows), self.y[rows], self.loss, weight, self.fit_intercept)
         return part
 
+    @override
+    def along(self, w: FloatArray, direction: FloatArray) -> Line:
+        kind = SmoothLine if isinstance(self.phi, SmoothMean) else ScoreLine
+        return kind(self, self.scores(w), self.scores(direction))
+
     def _kinds(self) -> list[type]:
         kinds: list[type] = []
         is_smooth = self.is_convex and isinstance(self.phi, SmoothMean)
@@ -99,6 +106,46 @@ class LinearRisk(Kinded, ScoreRisk):
         return kinds
 
 
+class SmoothLine(ScoreLine):
+    """R along a line; search, plane, Hessian and bound ask for the same derivatives, which are kept at two points."""
+
+    risk: LinearRisk
+
+    def __init__(self, risk: LinearRisk, scores: FloatArray, rise: FloatArray, start: Expansion | None = None) -> None:
+        super().__init__(risk, scores, rise)
+        self._start = start
+        self._latest: tuple[float, Expansion | None] = 0.0, start
+
+    def expansion(self, t: float) -> Expansion:
+        """Value, slopes and second derivatives at t; kept at t = 0 and at the latest t."""
+        at = self._start if t == 0.0 else self._latest[1] if t == self._latest[0] else None
+        if at is None:
+            assert isinstance(self.risk.phi, SmoothMean)
+            at = self.risk.phi.expand(self.scores_at(t))
+            self._start = at if t == 0.0 else self._start
+            self._latest = t, at
+        return at
+
+    @override
+    def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
+        assert isinstance(self.risk.phi, SmoothMean)
+        return self.risk.phi.search(self, slope, curvature, accuracy)
+
+    @override
+    def value(self, t: float) -> float:
+        return self.expansion(t).value
+
+    @override
+    def cut(self, t: float) -> Cut:
+        at = self.expansion(t)
+        return self.risk.plane(self.scores_at(t), Evaluation(at.value, at.slopes, at.intercept))
+
+    @override
+    def turn(self, t: float, direction: FloatArray) -> SmoothLine:
+        start = self._latest[1] if t == self._latest[0] else self._start if t == 0.0 else None
+        return type(self)(self.risk, self.scores_at(t), self.risk.design.matvec(direction), start)
+
+
 class SmoothLinearRisk(LinearRisk, SmoothRisk):
     """A linear risk with a Hessian."""
 
@@ -108,30 +155,16 @@ class SmoothLinearRisk(LinearRisk, SmoothRisk):
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
         """``X' (D - d d' / sum d) X`` with the curvatures D = diag(d); the second term only with a free intercept."""
-        return self.hessian_at(self.design.matvec(w))
+        return self.bent(self.phi.bend(self.design.matvec(w)))
 
-    def hessian_at(self, scores: FloatArray) -> FloatArray:
-        """The Hessian where ``X w`` is ``scores``."""
-        bend = self.phi.bend(scores)
+    def bent(self, bend: FloatArray) -> FloatArray:
+        """The Hessian of weighted second derivatives of the losses."""
         hessian = self.design.weighted_gram(bend)
         total = float(bend.sum())
         if self.fit_intercept and total > 0.0:
             mixed = self.design.rmatvec(bend)
             hessian -= np.outer(mixed, mixed) / total
         return hessian
-
-    @override
-    def along(self, w: FloatArray, direction: FloatArray) -> Line:
-        return SmoothLine(self, self.scores(w), self.scores(direction))
-
-
-class SmoothLine(ScoreLine):
-    """R along a line, with Hessians that need no product ``X w``."""
-
-    risk: SmoothLinearRisk
-
-    def hessian(self, t: float) -> FloatArray:
-        return self.risk.hessian_at(self.scores_at(t))
 
 
 class CurvedLinearRisk(LinearRisk, CurvedRisk):
@@ -142,11 +175,10 @@ class CurvedLinearRisk(LinearRisk, CurvedRisk):
 
     @override
     def curvature(self, w: FloatArray) -> HessianOperator:
-        return self.curvature_at(self.design.matvec(w))
+        return self.operator(self.phi.bend(self.design.matvec(w)))
 
-    def curvature_at(self, scores: FloatArray) -> HessianOperator:
-        """The second derivatives where ``X w`` is ``scores``."""
-        bend = self.phi.bend(scores)
+    def operator(self, bend: FloatArray) -> HessianOperator:
+        """The Hessian of weighted second derivatives of the losses."""
         if self.fit_intercept and float(bend.sum()) > 0.0:
             return CenteredHessian(self.design, bend)
         return LinearHessian(self.design, bend)

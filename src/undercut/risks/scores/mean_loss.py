@@ -20,10 +20,11 @@ from undercut._jit.crossing import crossing
 from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss, ScoreFunction, SmoothLoss
 from undercut.errors import CapabilityError
 from undercut.losses import compiled_slope
+from undercut.risks.scores.fixed_mean import Fixed, fixed_smooth
 from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.risks.scores.poisson_mean import FixedPoisson, FreePoisson
-from undercut.risks.scores.smooth_mean import SmoothMean
+from undercut.risks.scores.smooth_mean import Expanded, Expansion, SmoothMean
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
 
@@ -31,7 +32,6 @@ BALANCED = 1e-14  # slopes count as summing to zero up to this share of their ab
 FLAT = 1e-12  # a slope in b below this is zero up to rounding; the weights sum to one
 MAX_RESTARTS = 30
 FAR = 800.0  # from here on exponential functions are zero
-FEW = 500  # samples up to which a compiled loop takes less time than calls of NumPy
 EPS = float(np.finfo(float).eps)
 
 
@@ -109,73 +109,6 @@ class FreePiecewise(FixedPiecewise):
         return ScoreFunction.minimizer(self, scores, direction, slope, curvature, accuracy)
 
 
-class Fixed(ScoreFunction):
-    """No intercept, any loss."""
-
-    def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
-        self.loss, self.y, self.weight = loss, y, weight
-        self._unused = np.flatnonzero(weight == 0.0)  # may overflow without counting
-
-    @override
-    def evaluate(self, scores: FloatArray) -> Evaluation:
-        values, slopes = self.loss.value_slope(self.y, scores)
-        values[self._unused] = slopes[self._unused] = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            return Evaluation(float(self.weight @ values), self.weight * slopes, 0.0)
-
-
-class FixedSmooth(Fixed, SmoothMean):
-    """No intercept, smooth loss: the line search takes Newton steps."""
-
-    loss: SmoothLoss
-
-    @override
-    def bend(self, scores: FloatArray) -> FloatArray:
-        bend = self.loss.curvature(self.y, scores)
-        bend[self._unused] = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.weight * bend
-
-    @override
-    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
-        value, slopes, _ = self.evaluate(scores)
-        return Point(value, float(slopes @ direction), float(self.bend(scores) @ direction**2))
-
-    @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
-        compiled = self.loss.compiled_slope
-        if compiled is None or compiled.number not in pointwise.QUADRATIC:
-            return super().minimizer(scores, direction, slope, curvature, accuracy)
-
-        def point(t: float) -> Point:
-            found = pointwise.parabolas_along(*compiled, self.y, self.weight, scores, direction, t)
-            return Point(*found) if math.isfinite(found[0]) else Point(math.inf, math.nan, math.nan)
-
-        return minimize_convex(point, slope, curvature, accuracy=accuracy)
-
-
-class FixedCurved(FixedSmooth):
-    """No intercept, few samples, a smooth loss that is known to compiled code: NumPy takes longer to be called."""
-
-    def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
-        super().__init__(loss, y, weight)
-        assert loss.compiled_slope is not None
-        self._number, self._targets = loss.compiled_slope.number, np.array([y, weight])
-
-    @override
-    def evaluate(self, scores: FloatArray) -> Evaluation:
-        slopes, bend = np.empty((2, scores.size))
-        return Evaluation(pointwise.curve(self._number, self._targets, scores, slopes, bend), slopes, 0.0)
-
-    @override
-    def bend(self, scores: FloatArray) -> FloatArray:
-        slopes, bend = np.empty((2, scores.size))
-        pointwise.curve(self._number, self._targets, scores, slopes, bend)
-        return bend
-
-
 class FreeSmooth(SmoothMean):
     """Free intercept, smooth loss: Newton steps in b from the last one, in t and b together along a line.
 
@@ -185,9 +118,7 @@ class FreeSmooth(SmoothMean):
     carried: ClassVar = ("_hint",)  # part of a checkpoint
 
     def __init__(self, loss: SmoothLoss, y: FloatArray, weight: FloatArray) -> None:
-        named = compiled_slope(loss) if y.size <= FEW else None
-        is_curved = named is not None and named.number in pointwise.CURVED
-        self._fixed = (FixedCurved if is_curved else FixedSmooth)(loss, y, weight)
+        self._fixed = fixed_smooth(loss, y, weight)
         self._hint = 0.0
 
     def search_from(self, b: float) -> None:
@@ -195,106 +126,97 @@ class FreeSmooth(SmoothMean):
         self._hint = b
 
     @override
-    def evaluate(self, scores: FloatArray) -> Evaluation:
+    def expand(self, scores: FloatArray) -> Expansion:
         at = self._by_newton(scores) or self._far_out(scores) or self._by_search(scores)
         self._hint = at.intercept
         return at
 
     @override
-    def bend(self, scores: FloatArray) -> FloatArray:
-        return self._fixed.bend(scores + self.evaluate(scores).intercept)
-
-    @override
-    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
-        value, slopes, b = self.evaluate(scores)
-        bend = self._fixed.bend(scores + b)
+    def along(self, at: Expansion, direction: FloatArray) -> Point:
         with np.errstate(over="ignore", invalid="ignore"):
-            centered = direction - (bend @ direction) / max(float(bend.sum()), 1e-300)
-            return Point(value, float(slopes @ direction), float(bend @ centered**2))
+            centered = direction - (at.bend @ direction) / max(float(at.bend.sum()), 1e-300)
+            return Point(at.value, float(at.slopes @ direction), float(at.bend @ centered**2))
 
     @override
-    def minimizer(
-        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
-    ) -> float:
+    def search(self, line: Expanded, slope: float, curvature: float, accuracy: float) -> float:
+        start = line.expansion(0.0)
+
         def joint(t: float, b: float) -> Joint:
-            at = scores + t * direction + b
-            value, slopes, _ = self._fixed.evaluate(at)
-            bend = self._fixed.bend(at)
+            at = start if t == 0.0 and b == start.intercept else self._at(line.scores + t * line.rise, b)
             with np.errstate(all="ignore"):
-                total, mean = bend.sum(), (bend @ direction) / bend.sum()
-                own, both = slopes @ direction + slope + curvature * t, slopes.sum()
+                total, mean = at.bend.sum(), (at.bend @ line.rise) / at.bend.sum()
+                own, both = at.slopes @ line.rise + slope + curvature * t, at.slopes.sum()
                 reduced = own - mean * both
-                dt = -reduced / (bend @ (direction - mean) ** 2 + curvature)
+                dt = -reduced / (at.bend @ (line.rise - mean) ** 2 + curvature)
                 db = -both / total - mean * dt
                 gain = -0.5 * (own * dt + both * db)
-            whole = value + slope * t + 0.5 * curvature * t * t
+            whole = at.value + slope * t + 0.5 * curvature * t * t
             return Joint(t, b, whole, float(reduced), float(dt), float(db), float(gain))
 
-        found = newton_in_both(joint, self._hint, accuracy)
+        found = newton_in_both(joint, start.intercept, accuracy)
         if found is None:
-            return super().minimizer(scores, direction, slope, curvature, accuracy)
+            return super().search(line, slope, curvature, accuracy)
         self._hint = found.b
         return found.t
 
-    def _by_newton(self, scores: FloatArray) -> Evaluation | None:
+    def _at(self, scores: FloatArray, b: float) -> Expansion:
+        return self._fixed.expand(scores + b)._replace(intercept=b)
+
+    def _by_newton(self, scores: FloatArray) -> Expansion | None:
         """phi at the b where the slopes sum to zero up to rounding; ``None`` if Newton steps do not halve the sum.
 
         One step may go too far, as the first one does where losses grow exponentially.
         """
         b, last, overshot = self._hint, math.inf, False
         while True:
-            at = self._fixed.evaluate(scores + b)._replace(intercept=b)
-            with np.errstate(over="ignore", invalid="ignore"):
+            at = self._at(scores, b)
+            with np.errstate(all="ignore"):
                 total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
+                step = total / float(at.bend.sum() or math.nan)
             if abs(total) <= BALANCED * size < math.inf:
                 return at
             has_turned = last < math.inf and total * last < 0.0
             is_closer = abs(total) < 0.5 * abs(last) or (has_turned and not overshot)
             overshot = overshot or has_turned
-            step = self._newton_step(scores + b, total)
             if not is_closer or (abs(total) == size and last < math.inf and not overshot):
                 return at if abs(step) <= EPS * float(np.abs(scores + b).max()) else None  # scores are rounded
             if abs(step) <= EPS * abs(b):  # no better b is a float
                 return at
             b, last = b - step, total
 
-    def _newton_step(self, at: FloatArray, total: float) -> float:
-        with np.errstate(all="ignore"):
-            return total / float(self._fixed.bend(at).sum() or math.nan)
-
-    def _far_out(self, scores: FloatArray) -> Evaluation | None:
+    def _far_out(self, scores: FloatArray) -> Expansion | None:
         """phi where all losses are flat, as those of one class are far out; ``None`` if they are not flat there."""
-        slopes = self._fixed.evaluate(scores + self._hint).slopes
+        slopes = self._at(scores, self._hint).slopes
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(slopes.sum())
         if math.isnan(total):
             return None
         b = self._hint - math.copysign(FAR + float(np.abs(scores + self._hint).max()), total)
-        at = self._fixed.evaluate(scores + b)._replace(intercept=b)
+        at = self._at(scores, b)
         return None if at.slopes.any() else at
 
-    def _by_search(self, scores: FloatArray) -> Evaluation:
+    def _by_search(self, scores: FloatArray) -> Expansion:
         """phi at the b where the slopes sum to zero, up to rounding, from any start."""
         b = self._hint
         for _ in range(MAX_RESTARTS):
-            slopes = self._fixed.evaluate(scores + b).slopes
+            at = self._at(scores, b)
             with np.errstate(over="ignore", invalid="ignore"):
-                total, size = float(slopes.sum()), float(np.abs(slopes).sum())
+                total, size = float(at.slopes.sum()), float(np.abs(at.slopes).sum())
             if abs(total) <= BALANCED * size < math.inf or math.isnan(total):
-                break
+                return at
             shift = self._shift(scores + b, -math.copysign(1.0, total), BALANCED * size)
             if shift == 0.0:
-                break
+                return at
             b += shift
-        return self._fixed.evaluate(scores + b)._replace(intercept=b)
+        return self._at(scores, b)
 
     def _shift(self, start: FloatArray, away: float, slope_tol: float) -> float:
         """How far b must move in direction ``away``."""
 
         def point(t: float) -> Point:
-            value, slopes, _ = self._fixed.evaluate(start + away * t)
+            at = self._at(start, away * t)
             with np.errstate(over="ignore", invalid="ignore"):
-                return Point(value, away * float(slopes.sum()), float(self._fixed.bend(start + away * t).sum()))
+                return Point(at.value, away * float(at.slopes.sum()), float(at.bend.sum()))
 
         tol = slope_tol if math.isfinite(slope_tol) else 0.0
         return away * minimize_convex(point, 0.0, 0.0, slope_tol=tol)
@@ -310,7 +232,7 @@ def mean_loss(loss: Loss, y: FloatArray, weight: FloatArray, *, fit_intercept: b
     if named is not None and named.number == pointwise.POISSON and not (fit_intercept and weight @ y == 0.0):
         return (FreePoisson if fit_intercept else FixedPoisson)(y, weight)
     if not fit_intercept:
-        return (FixedSmooth if isinstance(loss, SmoothLoss) else Fixed)(loss, y, weight)
+        return fixed_smooth(loss, y, weight) if isinstance(loss, SmoothLoss) else Fixed(loss, y, weight)
     if isinstance(loss, SmoothLoss) and loss.is_convex:
         return FreeSmooth(loss, y, weight)
     raise CapabilityError(

@@ -13,8 +13,7 @@ import math
 import numpy as np
 from typing_extensions import override
 
-from undercut.contracts import Evaluation
-from undercut.risks.scores.smooth_mean import Ahead, SmoothMean
+from undercut.risks.scores.smooth_mean import Ahead, Expansion, SmoothMean
 from undercut.scalar import Point
 from undercut.types import FloatArray
 
@@ -27,22 +26,20 @@ class FixedPoisson(SmoothMean):
         self._unused = np.flatnonzero(weight == 0.0)  # may overflow without counting
 
     @override
-    def evaluate(self, scores: FloatArray) -> Evaluation:
+    def expand(self, scores: FloatArray) -> Expansion:
         b, means = self._settled(scores)
         with np.errstate(over="ignore", invalid="ignore"):
-            return Evaluation(self._value(scores + b, means), means - self.counts, b)
+            return Expansion(self._value(scores + b, means), means - self.counts, means, b)
 
     @override
     def bend(self, scores: FloatArray) -> FloatArray:
         return self._settled(scores)[1]
 
     @override
-    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
-        b, means = self._settled(scores)
+    def along(self, at: Expansion, direction: FloatArray) -> Point:
         with np.errstate(over="ignore", invalid="ignore"):
-            slope = float((means - self.counts) @ direction)
-            bend = float(means @ self._centered(direction, means) ** 2)
-            return Point(self._value(scores + b, means), slope, bend)
+            curvature = float(at.bend @ self._centered(direction, at.bend) ** 2)
+            return Point(at.value, float(at.slopes @ direction), curvature)
 
     def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
         """The slopes that a linear model at ``scores`` predicts for ``scores + rise``.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
-from undercut.contracts import ScoreFunction
-from undercut.scalar import Point
+from undercut.contracts import Evaluation, ScoreFunction
+from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
 
 
@@ -20,17 +20,69 @@ class Ahead(NamedTuple):
     size: float  # of the numbers whose sum is the conjugate
 
 
+class Expansion(NamedTuple):
+    """The mean loss at some scores, to second order; the arrays belong to the caller."""
+
+    value: float
+    slopes: FloatArray  # weights included
+    bend: FloatArray  # weighted second derivatives of the losses at their scores, the intercept included
+    intercept: float = 0.0
+
+
+class Expanded(Protocol):
+    """A line of scores ``scores + t rise`` that keeps the last expansion on it."""
+
+    scores: FloatArray
+    rise: FloatArray
+
+    def expansion(self, t: float) -> Expansion:
+        """The expansion at t."""
+
+
+class Alone:
+    """A line of scores that keeps nothing."""
+
+    def __init__(self, phi: SmoothMean, scores: FloatArray, rise: FloatArray) -> None:
+        self.phi, self.scores, self.rise = phi, scores, rise
+
+    def expansion(self, t: float) -> Expansion:
+        return self.phi.expand(self.scores + t * self.rise)
+
+
 class SmoothMean(ScoreFunction):
     """The weighted mean of a smooth loss."""
 
     @abstractmethod
+    def expand(self, scores: FloatArray) -> Expansion:
+        """Value, slopes and second derivatives."""
+
+    @override
+    def evaluate(self, scores: FloatArray) -> Evaluation:
+        at = self.expand(scores)
+        return Evaluation(at.value, at.slopes, at.intercept)
+
     def bend(self, scores: FloatArray) -> FloatArray:
         """Weighted second derivatives of the losses at their scores, the intercept included."""
+        return self.expand(scores).bend
 
-    @abstractmethod
-    def point(self, scores: FloatArray, direction: FloatArray) -> Point:
+    def along(self, at: Expansion, direction: FloatArray) -> Point:
         """Value, first and second derivative along ``direction``."""
+        return Point(at.value, float(at.slopes @ direction), float(at.bend @ direction**2))
+
+    def search(self, line: Expanded, slope: float, curvature: float, accuracy: float) -> float:
+        """What ``minimizer`` returns for a line."""
+
+        def point(t: float) -> Point:
+            return self.along(line.expansion(t), line.rise)
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+    @override
+    def minimizer(
+        self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
+    ) -> float:
+        return self.search(Alone(self, scores, direction), slope, curvature, accuracy)
 
     @override
     def trial(self, scores: FloatArray, direction: FloatArray, t: float) -> Point:
-        return self.point(scores + t * direction, direction)
+        return self.along(self.expand(scores + t * direction), direction)

@@ -28,7 +28,8 @@ from undercut.errors import CapabilityError
 from undercut.losses import Huber, HuberHinge, Squared, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.risks import LinearRisk
-from undercut.risks.scores.mean_loss import FixedPiecewise, FixedSmooth
+from undercut.risks.scores.fixed_mean import FixedSmooth, fixed_smooth
+from undercut.risks.scores.mean_loss import FixedPiecewise
 from undercut.solvers.coordinate.dual.conjugates import conjugate_of
 from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
 from undercut.solvers.newton.rows import Rows, as_array
@@ -171,8 +172,8 @@ class KinkedProgram:
         if self.smooth is None:
             return None
         own = scores[: self.rows.n]
-        at = self.smooth.evaluate(own)
-        return Curve(at.value, at.slopes, self.smooth.bend(own))
+        at = self.smooth.expand(own)
+        return Curve(at.value, at.slopes, at.bend)
 
     def smooth_value(self, scores: FloatArray) -> float:
         """f at the scores of the samples."""
@@ -253,8 +254,9 @@ def check_size(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
 
 
 def _smooth_mean(risk: LinearRisk) -> FixedSmooth | None:
-    is_curved = isinstance(risk.loss, SmoothLoss) and not is_rounded(risk.loss)
-    return FixedSmooth(risk.loss, risk.y, risk.weight) if is_curved else None
+    if not isinstance(risk.loss, SmoothLoss) or is_rounded(risk.loss):
+        return None
+    return fixed_smooth(risk.loss, risk.y, risk.weight)
 
 
 def is_rounded(loss: Loss) -> bool:

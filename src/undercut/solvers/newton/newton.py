@@ -17,11 +17,13 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
-from undercut.risks.scores.linear import SmoothLine
+from undercut.risks.scores.linear import SmoothLine, SmoothLinearRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.model_bound import model_bound
+from undercut.trace import Progress
 from undercut.types import FloatArray
 
 
@@ -50,8 +52,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
         w = state.solution
 
         # 1. The Newton direction; M makes the matrix positive definite but for rounding.
-        line = state.line
-        hessian = line.hessian(state.t) if isinstance(line, SmoothLine) else risk.hessian(w)
+        hessian = _hessian(risk, state)
         reg.add_hessian(hessian)
         direction = -_solve(hessian, reg.gradient(w) + state.cut.a)
 
@@ -60,8 +61,23 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
         # 3. The slopes that the quadratic model predicted prove another one.
         last = moved.progress
+        if not _may_be_near(state.progress, last):
+            return moved
         bound = tighter(last.lower_bound, model_bound(reg, moved.line), last.objective)
         return replace(moved, progress=replace(last, lower_bound=bound))
+
+
+def _may_be_near(before: Progress, now: Progress) -> bool:
+    """Whether the decrease of the next step, which falls quadratically, may be below the gap at which the run ends."""
+    wanted, decrease = wanted_gap(now), before.objective - now.objective
+    return wanted == 0.0 or (now.gap > wanted and decrease**2 <= wanted * abs(now.objective))
+
+
+def _hessian(risk: SmoothRisk, state: NewtonState) -> FloatArray:
+    """The second derivatives at the solution, those of the losses as the line knows them."""
+    if isinstance(risk, SmoothLinearRisk) and isinstance(state.line, SmoothLine):
+        return risk.bent(state.line.expansion(state.t).bend)
+    return risk.hessian(state.solution)
 
 
 def _solve(H: FloatArray, g: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, Q
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
-from undercut.risks.scores.linear import CurvedLinearRisk
+from undercut.risks.scores.linear import CurvedLinearRisk, SmoothLine
 from undercut.risks.scores.multiclass import CurvedMulticlassRisk
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
@@ -111,7 +111,9 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
 def _hessian(risk: CurvedRisk, state: TruncatedNewtonState) -> HessianOperator:
     """The second derivatives at the solution, without a product where the line knows its scores."""
-    if isinstance(risk, CurvedLinearRisk | CurvedMulticlassRisk) and isinstance(state.line, ScoreLine):
+    if isinstance(risk, CurvedLinearRisk) and isinstance(state.line, SmoothLine):
+        return risk.operator(state.line.expansion(state.t).bend)
+    if isinstance(risk, CurvedMulticlassRisk) and isinstance(state.line, ScoreLine):
         return risk.curvature_at(state.line.scores_at(state.t))
     return risk.curvature(state.solution)
 
