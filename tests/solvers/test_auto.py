@@ -121,6 +121,7 @@ TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), t
 TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
+NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
 CASES = [
@@ -207,7 +208,8 @@ CASES = [
     (sparse(200, 1500, SquaredHinge()), L2(0.1), DUAL_THEN_PLANES),
     (sparse(200, 1500, SquaredHinge()), L2(2e-3), DUAL_THEN_NEWTON),
     (sparse(3001, 1500, SquaredHinge()), L2(1e-3), DUAL_THEN_PLANES),
-    (sparse(3001, 1500, SquaredHinge()), L2(1e-5), TruncatedNewton()),
+    (sparse(3001, 1500, SquaredHinge()), L2(1e-5), NEWTON_THEN_DUAL),
+    (dense(3001, 1500, SquaredHinge()), L2(1e-5), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge()), L2(1e-4), DUAL_THEN_NEWTON),
     (sparse(200, 1500, Logistic()), L2(0.1), DUAL_THEN_NEWTON),
     (sparse(200, 1500, Logistic(), fit_intercept=True), L2(1e-5), TruncatedNewton()),

@@ -6,11 +6,25 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.catalogue import Problem
 
-from undercut import L1, L2, CuttingPlane, Hinge, LinearRisk, LineSearchBundle, Status, Stop, minimize
+from undercut import (
+    L1,
+    L2,
+    CuttingPlane,
+    Hinge,
+    LinearRisk,
+    LineSearchBundle,
+    Logistic,
+    Squared,
+    SquaredHinge,
+    Status,
+    Stop,
+    minimize,
+)
 from undercut.errors import CapabilityError, ParameterError
-from undercut.solvers import DualCoordinate, InteriorPoint, LevelBundle, Newton, Relay
+from undercut.solvers import DualCoordinate, InteriorPoint, LevelBundle, Newton, Relay, TruncatedNewton
 
 RISK = Problem("hinge").risk()
 IMPATIENT = Relay(candidates=(CuttingPlane(), InteriorPoint()), patience=1)
@@ -38,6 +52,23 @@ def test_the_last_solver_goes_on_alone():
     alone = minimize(RISK, L1(0.1), LevelBundle(), stop=Stop(gap_rel=1e-6))
     relay = minimize(RISK, L1(0.1), Relay(candidates=(LevelBundle(),), patience=1), stop=Stop(gap_rel=1e-6))
     assert np.array_equal(alone.w, relay.w)
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-7])
+def test_newton_steps_give_way_where_few_samples_are_within_the_margin(lam):
+    rng = np.random.default_rng(0)
+    X = sp.random(2000, 200, density=0.1, format="csr", random_state=rng)
+    y = np.where(X @ rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    relay = Relay(candidates=(TruncatedNewton(), DualCoordinate()))
+    stop = Stop(gap_rel=1e-3)
+    result = minimize(LinearRisk(X, y, SquaredHinge()), L2(lam), relay, stop=stop)
+    assert result.status is Status.CONVERGED
+    assert (result.trace[-1].solver == "DualCoordinate") == (lam == 1e-7)
+    alone = minimize(LinearRisk(X, y, SquaredHinge()), L2(lam), TruncatedNewton(), stop=stop)
+    assert alone.status is Status.CONVERGED  # it goes on where no other solver can take over
+    for loss in (Logistic(), Squared()):  # every sample has a second derivative
+        smooth = minimize(LinearRisk(X, y, loss), L2(lam), relay, stop=stop)
+        assert smooth.trace[-1].solver == "TruncatedNewton"
 
 
 @pytest.mark.parametrize(("lam", "solvers"), [(1e-2, ["DualCoordinate"]), (1e-6, ["DualCoordinate", "InteriorPoint"])])

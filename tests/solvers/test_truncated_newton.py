@@ -203,6 +203,23 @@ def test_an_approximate_inverse_is_symmetric_positive_definite_and_near_the_inve
     assert np.linalg.cond(H / np.outer(scale, scale)) > 1e3
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_an_inverse_is_exact_where_few_samples_have_a_second_derivative(rng, form):
+    X, bend = rng.standard_normal((500, 20)), np.where(rng.random(500) < 0.15, rng.random(500), 0.0)
+    hessian, ridge, v = LinearHessian(as_design(FORMS[form](X)), bend), np.full(20, 1e-3), rng.standard_normal(20)
+    exact = np.linalg.solve((X.T * bend) @ X + np.diag(ridge), v)
+    np.testing.assert_allclose(hessian.inverse(ridge)(v), exact, rtol=1e-8)
+
+
+def test_an_inverse_costs_more_products_the_fewer_samples_these_read(rng):
+    X = as_design(sp.random(5000, 100, density=0.3, format="csr", random_state=rng))
+    costs = [
+        LinearHessian(X, np.where(np.arange(5000) < used, 1.0, 0.0)).inversion_cost() for used in (5000, 1000, 500)
+    ]
+    assert costs == sorted(costs)
+    assert costs[-1] > 3.0 * costs[0]
+
+
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
 @intercepts
 def test_an_approximate_inverse_saves_products_where_features_are_correlated(rng, loss, fit_intercept, monkeypatch):

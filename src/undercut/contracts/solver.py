@@ -122,6 +122,10 @@ class Solver(ABC, Generic[S, K, G]):
         """The status with which the method itself declares the run over, ``None`` to go on."""
         return None
 
+    def gives_way(self, state: S) -> bool:
+        """Whether another solver, where there is one, is likely to get there sooner from here; it may go on itself."""
+        return False
+
     def finish(self, risk: K, reg: G, state: S) -> S:
         """The state to report once the run is over."""
         return state

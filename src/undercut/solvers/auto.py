@@ -52,6 +52,7 @@ from undercut.solvers.conditions import (
     has_few_params,
     has_kinked_form,
     has_large_hessian,
+    has_weak_hinge,
     is_kernel_machine,
     is_kinked,
     is_least_squares,
@@ -324,6 +325,12 @@ TABLE = (
         lambda risk, reg: has_short_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
         "the dual has fewer variables, and conjugate gradients help it at small lambda",
+    ),
+    Row(
+        f"squared hinge, lambda below {WEAK:g}, sparse X with at most {MOST_FEATURES} features in main memory",
+        lambda risk, reg: has_weak_hinge(risk, reg) and accepts(TruncatedNewton(), risk, reg),
+        lambda risk: Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton())),
+        "the second takes over where few samples are within the margin: Newton steps are many there, sweeps short",
     ),
     Row(
         f"smooth loss, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",

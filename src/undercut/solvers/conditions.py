@@ -131,6 +131,13 @@ def is_narrow(risk: Risk) -> bool:
     return isinstance(X, Matrix) and X.shape[1] <= MOST_FEATURES
 
 
+def has_weak_hinge(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a squared hinge on few features of a sparse X may be nearly zero, so that few samples matter."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge) and is_narrow(risk)):
+        return False
+    return isinstance(risk.design, SparseDesign) and reg.strong_convexity < WEAK and has_dual(risk, reg)
+
+
 def has_few_samples(risk: Risk) -> bool:
     return isinstance(risk, LinearRisk) and risk.n_samples <= FEW_SAMPLES
 

@@ -1,4 +1,4 @@
-"""Solvers in a row: the next one takes over where the last one no longer gets closer.
+"""Solvers in a row: the next one takes over where the last one no longer gets closer, or gives way.
 
 All start from the best point found so far, and the bounds of all hold:
 
@@ -86,13 +86,14 @@ class Relay(Team[RelayState]):
         # 2. The best point and the best bound of all.
         moved = _merged(state, inner, solver.name, step)
 
-        # 3. The next solver, where this one has stalled.
+        # 3. The next solver, where this one has stalled or leaves the rest to it.
         status = solver.ended(inner)
         if is_last:
             unchanged = state.unchanged + 1 if _is_same(moved.progress, state.progress) else 0
             stalled = solver.may_stall and unchanged >= STALLED_STEPS["global"]
             return replace(moved, status=Status.STALLED if stalled else status, unchanged=unchanged)
-        stays = status is None and moved.idle < self.patience and not self._has_failed(moved, state.inner)
+        stays = status is None and moved.idle < self.patience and not solver.gives_way(inner)
+        stays = stays and not self._has_failed(moved, state.inner)
         return moved if stays else self._handed_over(risk, reg, moved, step)
 
     @override

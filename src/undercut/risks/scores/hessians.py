@@ -55,7 +55,7 @@ class LinearHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        return sampling_cost(self.design, 1, 1, CHOLESKY)
+        return sampling_cost(self.design, int(np.count_nonzero(self.bend)), 1, 1, CHOLESKY)
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
@@ -106,16 +106,16 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        K = int(self.second.P.shape[1])
+        n, K = self.second.P.shape
         if self._is_whole:
             return self._whole_cost
         grams, cubes = (K, K * CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
-        return sampling_cost(self.features, K, grams, cubes) / TOGETHER
+        return sampling_cost(self.features, n, K, grams, cubes) / TOGETHER
 
     @property
     def _whole_cost(self) -> float:
-        K = int(self.second.P.shape[1])
-        return sampling_cost(self.features, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
+        n, K = self.second.P.shape
+        return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
 
     @property
     def _is_whole(self) -> bool:

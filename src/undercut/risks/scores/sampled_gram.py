@@ -31,14 +31,16 @@ class Sample(NamedTuple):
 
 
 def sampled_rows(design: Design, bend: FloatArray, n_classes: int = 1) -> Sample:
-    """``ROWS`` of them for every parameter."""
+    """``ROWS`` of them for every parameter; all rows with a second derivative, where these are fewer."""
     assert isinstance(design, Matrix)
-    n_rows = min(bend.size, ROWS * n_classes * design.shape[1])
+    used, n_rows = np.flatnonzero(bend), ROWS * n_classes * design.shape[1]
+    if used.size <= n_rows:
+        return Sample(design.take(used), used, bend[used])
     sums = np.cumsum(bend)
-    total = float(sums[-1])
-    chosen = np.searchsorted(sums, (np.arange(n_rows) + 0.5) * (total / n_rows))
+    step = float(sums[-1]) / n_rows
+    chosen = np.searchsorted(sums, (np.arange(n_rows) + 0.5) * step)
     rows, counts = np.unique(np.minimum(chosen, bend.size - 1), return_counts=True)
-    return Sample(design.take(rows), rows, (total / n_rows) * counts.astype(np.float64))
+    return Sample(design.take(rows), rows, step * counts.astype(np.float64))
 
 
 def sampled_gram(design: Design, bend: FloatArray, *, centered: bool) -> FloatArray:
@@ -51,14 +53,16 @@ def sampled_gram(design: Design, bend: FloatArray, *, centered: bool) -> FloatAr
     return gram
 
 
-def sampling_cost(design: Design, n_classes: int, grams: float, cubes: float) -> float:
+def sampling_cost(design: Design, n_used: int, n_classes: int, grams: float, cubes: float) -> float:
     """The work of sampled Gram matrices and ``cubes d^3`` operations of a factorization, in products with a Hessian.
 
-    It is infinite where X has too many features, or is not in memory.
+    ``n_used`` is the number of rows with a second derivative: products read no other.  The cost is infinite where X has
+    too many features, or is not in memory.
     """
     n, d = design.shape
     if not isinstance(design, Matrix) or d > MOST_FEATURES:
         return math.inf
     rows = design.rows()
-    gram = min(n, ROWS * d) * (BLAS * d**2 if rows.dense else 0.5 * (rows.values.size / max(1, n)) ** 2)
-    return float((grams * gram + BLAS * cubes * d**3) / max(1, 2 * rows.values.size * n_classes))
+    length = rows.values.size / max(1, n)
+    gram = min(n_used, ROWS * d) * (BLAS * d**2 if rows.dense else 0.5 * length**2)
+    return float((grams * gram + BLAS * cubes * d**3) / max(1.0, n + 2.0 * length * n_used * n_classes))

@@ -32,6 +32,8 @@ from undercut.types import FloatArray
 
 KEPT = 8  # products of a direction up to which the next one is scaled by the same diagonal, which costs one of them
 
+BLOCKED = 0.3  # share of a Newton step below which samples without a second derivative have stopped it
+
 
 @dataclass(frozen=True)
 class TruncatedNewtonState(NewtonState):
@@ -99,6 +101,16 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
         return replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
+
+    @override
+    def gives_way(self, state: TruncatedNewtonState) -> bool:
+        """Where fewer samples than parameters have a second derivative, directions run into others.
+
+        That is so where a squared hinge can be nearly zero; such steps are as many as the samples that they run into.
+        """
+        if not isinstance(state.line, SmoothLine) or not 0.0 < state.t < BLOCKED:
+            return False
+        return bool(np.count_nonzero(state.line.expansion(state.t).bend) < state.solution.size)
 
     @override
     def restored(
