@@ -45,6 +45,7 @@ from undercut.solvers.conditions import (
     PER_SAMPLE,
     SEVERAL_FEATURES,
     SEVERAL_PARAMS,
+    SHORT_ROWS,
     SMALL,
     WEAK,
     accepts,
@@ -287,7 +288,8 @@ TABLE = (
         "a few sweeps show whether they get there sooner than planes",
     ),
     Row(
-        f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features, strong regularization",
+        f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features and {SHORT_ROWS} "
+        "entries a row, strong regularization",
         has_easy_dual,
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "a few sweeps are enough",

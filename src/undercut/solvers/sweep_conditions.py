@@ -22,6 +22,7 @@ from undercut.solvers.conditions import (
     has_kinked_form,
     has_quadratic_dual,
     has_several_features,
+    has_short_rows,
     is_kinked,
     is_smooth_with_intercept,
     is_strong,
@@ -141,9 +142,14 @@ def may_have_slow_sweeps(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
-    """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough."""
+    """Whether the dual of squares without free intercept is so well conditioned that few sweeps are enough.
+
+    With short rows a sweep, which visits them in random order, takes the time of several products with X.
+    """
     X = large_sparse(risk)
     if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+        return False
+    if isinstance(risk, LinearRisk) and has_short_rows(risk):
         return False
     return has_quadratic_dual(risk, reg) and dual_condition(X, reg) <= EASY_DUAL
 
