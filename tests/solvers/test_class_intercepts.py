@@ -50,7 +50,7 @@ def test_bounds_are_valid_after_any_number_of_passes(seed, n, n_classes, lam):
     for _ in range(3):
         descent.run(2 * descent.dual.pass_work)
         assert descent.bound(0.0) <= best * (1.0 + 1e-12)
-        descent.seen(np.zeros(0), np.inf, 0.0)  # moves the multipliers
+        descent.seen(descent.dual.scores(descent.v), np.inf, 0.0)  # moves the multipliers
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6))

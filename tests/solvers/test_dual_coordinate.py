@@ -473,7 +473,7 @@ def test_margins_that_are_just_missed_are_lifted():
 
 
 def test_a_lifted_point_that_is_worse_does_not_replace_the_plain_one(monkeypatch):
-    monkeypatch.setattr(PointwiseDescent, "lifted", lambda self: 1e3 * np.ones_like(self.v))
+    monkeypatch.setattr(PointwiseDescent, "lifted", lambda self, scores: 1e3 * np.ones_like(self.v))
     result = minimize(Problem("hinge", n=200, d=20).risk(), L2(1e-2), DualCoordinate(), stop=Stop(gap_rel=1e-6))
     assert result.status is Status.CONVERGED
 
@@ -498,7 +498,7 @@ def missed_and_lifted(seed):
     while not descent.face.has_begun:
         descent.run(1)
     point = descent.settled()
-    return [np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted())]
+    return [np.maximum(0.0, 1.0 - y * (X @ v)).sum() for v in (point.v, point.lifted(X @ point.v))]
 
 
 @pytest.mark.parametrize("loss", [name for name in KNOWN if name != "logistic"])

@@ -93,11 +93,70 @@ def scores(values, columns, start, stop, offset, mine, count, V, total, g):
         g[m + 1] += b
         g[m + 2] += c
         g[m + 3] += d
-    for m in range(quads, count):
-        k, a = np.uint64(mine[m]), 0.0
-        for j in range(start, stop):
-            a += np.float64(values[j]) * V[np.uint64(columns[j - offset]), k]
+    m = quads
+    if count - m >= 2:  # the usual case after many sweeps: one class competes with the sample's own
+        a, b = _two_products(values, columns, start, stop, offset, V, np.uint64(mine[m]), np.uint64(mine[m + 1]))
         g[m] += a
+        g[m + 1] += b
+        m += 2
+    if m < count:
+        g[m] += _one_product(values, columns, start, stop, offset, V, np.uint64(mine[m]))
+
+
+@njit(cache=True, nogil=True)
+def _two_products(values, columns, start, stop, offset, V, first, second):
+    """``<V[:, first], x>`` and ``<V[:, second], x>``, each from two sums that need not wait for each other."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    one, j = np.uint64(1), start
+    while j + one < stop:
+        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+        z, then = np.float64(values[j + one]), np.uint64(columns[j + one - offset])
+        a += x * V[at, first]
+        b += x * V[at, second]
+        c += z * V[then, first]
+        d += z * V[then, second]
+        j += np.uint64(2)
+    if j < stop:
+        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+        a += x * V[at, first]
+        b += x * V[at, second]
+    return a + c, b + d
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _one_product(values, columns, start, stop, offset, V, k):
+    """``<V[:, k], x>``, a sum in any order."""
+    total = 0.0
+    for j in range(start, stop):
+        total += np.float64(values[j]) * V[np.uint64(columns[j - offset]), k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def select_classes(S, intercepts, y, costs, cap, order, classes, counts, A):
+    """Leave active what ``sweep_classes`` would, given all scores; updates order, classes and counts.
+
+    Returns (how many samples are active, the sum of what all samples could gain).
+    """
+    n, n_classes = A.shape
+    g, q = np.empty(n_classes), np.empty(n_classes)
+    gain, active, rest = 0.0, 0, n
+    for i in range(n):
+        mine = classes[i]
+        for k in range(n_classes):
+            mine[k] = k
+            g[k] = costs[y[i], k] + S[i, k] + intercepts[k]
+            q[k] = (cap[i] if k == y[i] else 0.0) - A[i, k]
+        spread, floor, mean = _violation(g, q, n_classes)
+        gain += cap[i] * (spread + floor) - mean
+        counts[i] = _drop(mine, g, q, n_classes, floor)
+        if counts[i] <= 1:
+            rest -= 1
+            order[rest] = i
+        else:
+            order[active] = i
+            active += 1
+    return active, gain
 
 
 @njit(cache=True, nogil=True)

@@ -119,7 +119,8 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         bound = point.bound(DRIFT * last.gap)
 
         # 2. The best point moves to the minimum of J on the way to the point of a.
-        scores, lifted = descent.dual.scores(point.v), point.lifted()
+        scores = descent.dual.scores(point.v)
+        lifted = point.lifted(scores)
         found = _toward(risk, reg, state, point.v, scores.copy())
         if lifted is not point.v:  # far from the optimum, lifting makes the point worse
             other = _toward(risk, reg, state, lifted, descent.dual.scores(lifted))

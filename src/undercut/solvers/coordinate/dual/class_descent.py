@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit.class_blocks import sweep_classes
+from undercut._jit.class_blocks import select_classes, sweep_classes
 from undercut._jit.class_face import add_class_rows, class_residual, class_steps, lift_classes, project_shares
 from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import ScoreFunction
@@ -32,6 +32,8 @@ CONSTRAINED = (
     0.3  # share of the gap that sweeps could close: where it is less, multipliers of free intercepts move, ...
 )
 LATEST = 100  # ... and after so many passes in any case
+LONG = 50  # entries of X per number of a vector of scores or weights, several of which a certificate handles
+RARELY = 5  # times the work of looking for clusters that is done before the next look
 LIFTS = 3  # sweeps that lift scores to their margins
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
 
@@ -60,7 +62,8 @@ class MarginDescent(FacedDescent[MarginDual]):
     in_window: int = 0  # sweeps
     growth: float = 0.0  # of the dual in these
     last_growth: float = math.inf  # in the window before
-    clusters: Clusters | None = None  # samples whose moves slow each other down
+    clusters: Clusters | None = None  # samples whose moves slow each other down ...
+    next_gather: int = 0  # ... and the work at which they are next looked for
     rho: float = 0.0  # of the augmented Lagrangian; 0 without free intercepts
     b: FloatArray  # multipliers
     excess: float = math.inf  # largest |sum_i A_ik| when these were last changed ...
@@ -140,7 +143,7 @@ class MarginDescent(FacedDescent[MarginDual]):
     def settle(self, search: Search) -> None:
         """After a long search a sweep over everything costs little, and the next search should not miss a class."""
         if self.work - search.began > self.dual.pass_work:
-            self._restart()
+            self._bring_back()
 
     @override
     def on_rays(self, v: FloatArray) -> tuple[ScoreFunction, FloatArray | float]:
@@ -151,13 +154,16 @@ class MarginDescent(FacedDescent[MarginDual]):
         return ClassScores(risk.loss, risk.y, risk.weight, risk.n_classes), np.tile(intercepts, risk.n_samples)
 
     @override
-    def lifted(self) -> FloatArray:
+    def lifted(self, scores: FloatArray) -> FloatArray:
         if not self.face.has_begun:
             return self.v
         # where regularization is weak, margins that are missed by a little cost most of the gap
         dual, v = self.dual, self.v.copy()
-        own = dual.shares(self.a)[np.arange(dual.cap.size), dual.risk.y]
-        chosen = np.flatnonzero(own > EMPTY * dual.cap)
+        at = np.arange(dual.cap.size), dual.risk.y
+        g, moved = dual.costs[dual.risk.y], self.a[at]
+        g += scores.reshape(g.shape) + math.sqrt(self.rho) * v[-1]
+        lack = g.max(axis=1) > g[at]
+        chosen = np.flatnonzero((lack | (moved > EMPTY * dual.cap)) & (moved < (1.0 - EMPTY) * dual.cap))
         for _ in range(LIFTS):
             lift_classes(*dual.rows, dual.squares, dual.risk.y, dual.costs, chosen, v)
         return v
@@ -185,7 +191,7 @@ class MarginDescent(FacedDescent[MarginDual]):
             if self.growth > SLOW * self.last_growth:
                 self.is_slow = True
                 self.is_far = self.is_far or self.gain > FAR * (self.gain + self.value())
-            if self.is_far:
+            if self.is_far and self.work >= self.next_gather:
                 self._gather()
             self._begin_window(self.growth)
         super()._end_sweep()
@@ -194,23 +200,52 @@ class MarginDescent(FacedDescent[MarginDual]):
         """Find the clusters among the samples that matter most by now."""
         chosen = suspects(self.dual, self.a)
         self.clusters = Clusters.among(self.dual, chosen)
-        self.work += chosen.size * row_work(self.dual.rows, chosen) // 2
+        cost = chosen.size * row_work(self.dual.rows, chosen) // 2
+        self.work += cost
+        self.next_gather = self.work + RARELY * cost
 
     def _begin_window(self, last_growth: float) -> None:
         self.in_window, self.growth, self.last_growth = 0, 0.0, last_growth
 
     @override
     def _restart(self) -> None:
-        super()._restart()
-        self.counts[:] = self.classes.shape[1]
+        if self._looks_are_cheap and 2 * int(self.counts[self.order[: self.active]].sum()) < self.classes.size:
+            self.is_ripe = True  # all scores tell what is to come back
+        else:
+            self._bring_back()
+
+    @property
+    def _looks_are_cheap(self) -> bool:
+        """Whether a certificate costs about as much as a sweep over everything."""
+        n, width = self.a.shape[0], self.v.shape[0]
+        return self.rho == 0.0 and self.dual.rows.values.size > LONG * (n + width)
+
+    def _bring_back(self) -> None:
+        """Every class of every sample becomes active."""
+        self.active, self.counts[:] = self.order.size, self.classes.shape[1]
         self._begin_window(math.inf)
 
     @override
     def look_around(self, scores: FloatArray, gap: float) -> float:
+        gain = self._selected(scores)
         is_late = self.work - self.moved > LATEST * self.dual.pass_work
-        if self.rho > 0.0 and (self.last_gain < CONSTRAINED * gap or is_late):
+        if self.rho > 0.0 and (gain < CONSTRAINED * gap or is_late):
             self._move_multipliers()  # the rest of the gap is that of the constraints
-        return super().look_around(scores, gap)
+        # sweeps measure a gain before each move, so that theirs is larger unless they have left out who could gain
+        return max(gain, self.last_gain)
+
+    def _selected(self, scores: FloatArray) -> float:
+        """What all samples could gain; their classes that could take part in a move come back."""
+        dual = self.dual
+        intercepts = math.sqrt(self.rho) * self.v[-1]
+        self.active, gain = select_classes(
+            scores.reshape(self.a.shape), intercepts, dual.risk.y, dual.costs, dual.cap,
+            self.order, self.classes, self.counts, self.a,
+        )  # fmt: skip
+        if self.position > 0:
+            self.begin_sweep()
+            self.gain = 0.0
+        return float(gain)
 
     def _move_multipliers(self) -> None:
         """The present intercepts become the multipliers; a rho that has not halved the excess is too small."""

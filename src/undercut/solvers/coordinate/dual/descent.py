@@ -138,8 +138,8 @@ class Descent(ABC, Generic[D]):
         """The risk as a function of the scores of v, and what to add to these, for many points of little cost each."""
         return self.dual.risk.phi, 0.0
 
-    def lifted(self) -> FloatArray:
-        """The v of a point near that of ``a`` which may have a smaller objective."""
+    def lifted(self, scores: FloatArray) -> FloatArray:
+        """The v of a point near that of ``a`` which may have a smaller objective, given the scores at ``a``."""
         return self.v
 
     def copy(self) -> Self:

@@ -218,7 +218,8 @@ class FacedDescent(Descent[D]):
     @override
     def _end_sweep(self) -> None:
         super()._end_sweep()
-        self.face.consider(self)
+        if not self.is_ripe:  # during a search a certificate tells the sweeps nothing
+            self.face.consider(self)
         if self.gain <= self._wanted():
             self.is_ripe, self.wanted = True, self.closer * self.gain
         self.last_gain, self.gain = self.gain, 0.0

@@ -168,13 +168,13 @@ class PointwiseDescent(FacedDescent[PointwiseDual]):
         self.is_ripe = True
 
     @override
-    def lifted(self) -> FloatArray:
+    def lifted(self, scores: FloatArray) -> FloatArray:
         dual = self.dual
         if self.work < UNLIFTED * dual.pass_work or not dual.has_margins:
             return self.v
         # where regularization is weak, margins that are missed by a little cost most of the gap
         v, target = self.v.copy(), dual.terms[:, TARGET]
-        lack = target * (target - self.b - dual.risk.design.matvec(v)) > 0.0
+        lack = target * (target - self.b - scores) > 0.0
         chosen = np.flatnonzero((lack | (self.a != 0.0)) & (np.abs(self.a) < dual.cap))
         for _ in range(LIFTS):
             lift(*dual.rows, dual.terms, chosen, self.b, v)
