@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from undercut.solvers.coordinate.dual import class_descent as module, clusters a
 from undercut.solvers.coordinate.dual.class_descent import MarginDescent, class_descent
 from undercut.solvers.coordinate.dual.class_dual import class_dual
 from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
+from undercut.solvers.coordinate.dual.face import Face, Pace
 
 K = 5
 
@@ -135,7 +137,7 @@ def test_longer_moves_save_passes_of_slow_sweeps(monkeypatch):
 def test_a_look_at_all_scores_brings_back_what_sweeps_would_not_leave_out(lam):
     descent = swept(problem(), lam, 3)
     before = [alone(descent, i) for i in range(descent.order.size)]
-    gain = descent.look_around(descent.dual.scores(descent.v), 0.0)
+    gain = descent._selected(descent.dual.scores(descent.v))
     assert gain == pytest.approx(sum(one.gain for one in before), rel=1e-9)
     assert sorted(descent.order) == list(range(descent.order.size))
     assert set(descent.order[: descent.active]) == {i for i, one in enumerate(before) if one.active}
@@ -159,6 +161,17 @@ def test_clusters_are_looked_for_for_a_small_part_of_the_work():
     assert len(looks) > 2
     for (began, ended), (again, _) in pairwise(looks):
         assert again - ended >= module.RARELY * (ended - began)
+
+
+@pytest.mark.parametrize(("gained", "wait"), [(1.0, 10), (3.0, 0)])
+def test_attempts_that_gain_less_than_sweeps_wait_though_they_go_all_the_way(gained, wait):
+    at = SimpleNamespace(
+        pace=Pace(first=20, sweeps=5, longest_wait=20, fewest=20), work=300, sweeps=7,
+        value=lambda: 1.0, move=lambda search, value: (gained, 1.0), settle=lambda search: None,
+    )  # fmt: skip
+    face = Face(last_work=0, last_value=0.0)  # the sweeps have gained 1 by a work of 100, the attempt has taken 200
+    face._end(at, SimpleNamespace(began=100, left=5))
+    assert face.wait == wait
 
 
 def contradicted(pairs=15):

@@ -115,7 +115,7 @@ class Face:
         value = at.value()
         rate = (value - self.last_value) / max(1, search.began - self.last_work)
         gained, share = at.move(search, value)
-        pays = share > FAR or gained > rate * (at.work - search.began)
+        pays = gained > rate * (at.work - search.began)
         steps = max(self.steps, at.pace.fewest)
         if share <= FAR:
             self.steps = steps // 2
