@@ -50,6 +50,8 @@ ROWS = 0.5  # per column: from here on too
 class PointwiseProblem(SparseProblem):
     """One score per sample."""
 
+    model_accuracy = 0.3  # models cost little
+
     def __init__(self, risk: LinearRisk, reg: Regularizer, norms: FloatArray) -> None:
         super().__init__(reg, norms)
         self.risk, self.weight, self.design = risk, risk.weight, risk.design

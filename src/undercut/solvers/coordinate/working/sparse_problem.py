@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Pe
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-MODEL_ACCURACY = 0.3  # share of the violation at a Newton step to which its model is minimized
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 ENOUGH = 0.25  # share of the slope at the start: a whole step that decreases the objective by as much is taken
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
@@ -87,6 +86,7 @@ class SparseProblem(ABC):
     weight: FloatArray
     design: Design
     smoothness: float  # the largest second derivative of the loss
+    model_accuracy: ClassVar[float] = 0.1  # share of the violation at a Newton step to which its model is minimized
 
     def __init__(self, reg: Regularizer, norms: FloatArray) -> None:
         assert isinstance(reg, L1 | ElasticNet)
@@ -207,7 +207,7 @@ class SparseProblem(ABC):
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
-            accuracy = effort.tol or Tolerance(max(MODEL_ACCURACY * violation, 0.5 * tol))
+            accuracy = effort.tol or Tolerance(self.model_accuracy * max(violation, 1.5 * tol))
             at = self._newton_step(columns, at, gradient, accuracy, effort.n_rounds)
         return at
 
