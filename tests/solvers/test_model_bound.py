@@ -183,7 +183,7 @@ def test_the_model_of_the_squared_loss_predicts_nothing_new():
     start = problem.iterate(state.w, state.point, 0.0)
     end = problem.descend(columns, start, state.point.gradient, 1e-9, Effort(1, 10))
     assert end.last is not None
-    assert problem._predicted(*end.last, end.slopes) is None
+    assert problem._predicted(end.last, end.slopes) is None
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -37,7 +37,7 @@ from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working import class_problem
 from undercut.solvers.coordinate.working.class_problem import ClassColumns, ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.working.column_parts import some_columns
-from undercut.solvers.coordinate.working.columns import column_norms
+from undercut.solvers.coordinate.working.columns import Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns
 from undercut.solvers.coordinate.working.gram_columns import CompactColumns, GramColumns
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
@@ -295,7 +295,7 @@ def test_any_float_and_index_width_is_read(dtype, index):
 def test_some_columns_are_those_of_the_matrix_by_rows_and_by_columns(ids):
     X = sp.random(9, 6, density=0.4, format="csr", random_state=3)
     some = some_columns(SparseDesign(X), np.array(ids, np.int64))
-    columns = SparseColumns(some, np.array(ids, np.int64))
+    columns = SparseColumns(SparseDesign(X), np.array(ids, np.int64))
     starts, rows, values = columns.parts
     assert np.array_equal(some.X.toarray(), X.toarray()[:, ids])
     assert np.array_equal(sp.csc_array((values, rows, starts), shape=(9, len(ids))).toarray(), X.toarray()[:, ids])
@@ -342,7 +342,7 @@ def test_a_model_of_few_likely_columns_ends_where_that_of_all_does(fit_intercept
     problem = PointwiseProblem(risk, L1(0.5 * float(np.abs(risk.cut(np.zeros(40)).a).max())), np.ones(40))
     columns, point = problem.columns(np.arange(40)), problem.point(np.zeros(2000))
     at = problem.iterate(np.zeros(40), point, 0.0)
-    arguments = (problem.model(at)[0], at.w, point.gradient, problem.penalty, 1e-10, 30)
+    arguments = (problem.model(at)[0], at.w, point.gradient, problem.penalty, Tolerance(1e-10), 30)
     part, whole = columns.minimize(*arguments), GramColumns.minimize(columns, *arguments)
     assert isinstance(columns, CompactColumns)
     assert 0 < np.count_nonzero(part.w) < 20

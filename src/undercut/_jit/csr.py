@@ -160,6 +160,13 @@ def rmatmat(indptr, indices, data, G, out):
 
 
 @njit(cache=True, nogil=True)
+def count_columns(indices, counts):
+    """Add the number of entries of every column to ``counts``."""
+    for column in indices:
+        counts[np.uint64(column)] += 1
+
+
+@njit(cache=True, nogil=True)
 def fill_columns(indptr, indices, data, position, rows, values):
     """Copy X by columns; ``position`` holds where the next entry of each column goes, and is overwritten."""
     for i in range(np.uint64(indptr.size - 1)):

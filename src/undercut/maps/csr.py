@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,11 @@ class SparseDesign(Matrix):
         self.shape = X.shape
         self._parts = (X.indptr, X.indices, X.data)
         self._rows = np.empty(X.shape[0], np.uint64)
+
+    @cached_property
+    def counts(self) -> Array:
+        """Stored entries of every column."""
+        return column_counts(self.X)
 
     @override
     def take(self, rows: Array) -> SparseDesign:
@@ -109,9 +115,16 @@ class SparseDesign(Matrix):
         return out, diagonal
 
 
+def column_counts(X: Any) -> Array:
+    """Stored entries of every column of a CSR matrix."""
+    counts = np.zeros(X.shape[1], np.int64)
+    csr.count_columns(X.indices, counts)
+    return counts
+
+
 def by_columns(X: Any) -> ColumnParts:
     """A CSR matrix by columns; rows ascend."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(X.indices, minlength=X.shape[1]))])
+    starts = np.concatenate([[0], np.cumsum(column_counts(X))])
     rows, values = np.empty(X.nnz, np.int32), np.empty(X.nnz)
     csr.fill_columns(X.indptr, X.indices, X.data, starts[:-1].copy(), rows, values)
     return starts, rows, values

@@ -34,24 +34,30 @@ from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.class_problem import ClassProblem
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move, column_norms
+from undercut.solvers.coordinate.working.columns import Columns, Tolerance, column_norms
+from undercut.solvers.coordinate.working.direct_columns import SparseColumns
 from undercut.solvers.coordinate.working.gram_columns import GramColumns
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
-from undercut.solvers.coordinate.working.repaired_slopes import Repair
+from undercut.solvers.coordinate.working.repaired_slopes import Repair, tolerance
 from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Effort, Point, SparseProblem, largest
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Effort, Last, Point, SparseProblem, largest
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-ACCURACY = 0.3  # share of the largest violation to which a step reduces those of its working set
+FINER = (
+    0.1  # accuracy where descent visits sparse columns, with L1 alone: Newton steps cost less than the rest of a step
+)
 OUTSIDE = 0.1  # share of the largest violation: where there is a larger one outside the working set, it is replaced
 MAX_NEWTON = 6  # Newton steps on one working set
 MAX_ROUNDS = 30  # of descent on the model of each Newton step
 FIRST_NEWTON = 1  # Newton steps on a new working set
 FIRST_ROUNDS = 2  # of descent on the model of each of those
-SHORT = (2, 6)  # Newton steps and rounds where slopes are moved into their limits, which makes bounds sharp early
+CLOSE = 3.0  # times the gap asked for: after a step that decreased the objective by less, with L1 alone, one model ...
+CLOSE_ROUNDS = 8  # ... is minimized in so many rounds of descent ...
+MISFIT = 0.3  # ... or until violations are expected to add this share of that gap, because its slopes prove the most
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
+SHRUNK = 0.5  # share of a working set: where no more than that is needed, the others are left out
 MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
 MANY_SAMPLES = 100  # per parameter: from here on ...
 SOME = 0.125  # ... this share of them is minimized over first, ...
@@ -60,8 +66,6 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
-NEARLY = 2.0  # times the gap asked for: slopes are moved into their limits where this may be left of the gap
-ADDED = 4000  # violated conditions that are taken up at once, at least
 
 
 SparseRisk: TypeAlias = LinearRisk | MulticlassRisk
@@ -77,6 +81,8 @@ class WorkingSetState:
     progress: Progress
     columns: Columns | None = None  # the working set
     damping: float = 0.0
+    moved: float = 0.0  # largest change of a score in the last Newton step
+    decrease: float = math.inf  # of the objective in the last step
     repair: Repair | None = None  # of slopes that violate the box of l1
 
 
@@ -155,20 +161,14 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         # 1. A working set that holds every feature whose optimality condition is violated most.
         violation = np.where(state.alive, problem.violation(state.w, point.gradient), 0.0)
         most = float(violation.max(initial=0.0))
-        columns = state.columns
-        effort = Effort(MAX_NEWTON, MAX_ROUNDS)
-        if columns is None or _outside(violation, columns.ids) > OUTSIDE * most:
-            columns = problem.columns(self._working_set(problem, state, violation), columns)
-            effort = Effort(FIRST_NEWTON, FIRST_ROUNDS)
-        elif _is_costly(columns, state):
-            effort = Effort(1, MAX_ROUNDS)
-        elif problem.is_corrected(columns):
-            effort = Effort(*SHORT)
+        columns = self._columns(problem, state, violation)
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
-        start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping)
+        effort = _effort(problem, columns, state)
+        moved = state.moved if effort.tol is None else 0.0
+        start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping, moved)
         gradient = point.gradient[columns.ids].reshape(-1)
-        end = problem.descend(columns, start, gradient, ACCURACY * most, effort)
+        end = problem.descend(columns, start, gradient, effort.accuracy * most, effort)
         w = np.zeros_like(w)
         w[columns.ids] = end.w.reshape(columns.ids.size, *w.shape[1:])
 
@@ -176,8 +176,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         is_fresh = (state.progress.step + 1) % REFRESHED == 0
         at = problem.point(columns.scores(end.w)) if is_fresh else problem.settled(end, point.intercept)
         after = WorkingSetState(
-            problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns, end.damping,
-            state.repair,
+            problem.flat(w), state.solution, at, state.alive, state.norms, state.progress, columns,
+            end.damping, end.moved, start.value - end.value, state.repair,
         )  # fmt: skip
         return _proved(risk, reg, problem, after, end.last)
 
@@ -190,17 +190,38 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
             columns.resume(state.columns)
         return replace(state, columns=columns)
 
-    def _working_set(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Array:
-        """The features that are used, and those with the largest slopes."""
+    def _columns(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Columns:
+        """The last working set if it has the largest violations and few features that are not needed, or another."""
+        last = state.columns
         used = largest(np.abs(problem.by_feature(state.w))) > 0.0
-        violated = min(ADDED, int(np.count_nonzero(violation)))
-        size = max(SMALLEST, violated, int(self.growth * np.count_nonzero(used)))
-        slopes = largest(np.abs(state.point.gradient))
-        rank = np.where(used, math.inf, np.where(state.alive, slopes, -1.0))
-        candidates = np.flatnonzero(rank >= 0.0)
-        if candidates.size > MANY * size:
-            candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
-        return np.sort(candidates)
+        size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
+        if last is None or _outside(violation, last.ids) > OUTSIDE * float(violation.max(initial=0.0)):
+            return problem.columns(_likely(state, used, size), last)
+        if size < SHRUNK * last.ids.size and isinstance(last, SparseColumns):  # whose columns are copied at little cost
+            return problem.columns(np.intersect1d(_likely(state, used, size), last.ids, assume_unique=True), last)
+        return last
+
+
+def _likely(state: WorkingSetState, used: Array, size: int) -> Array:
+    """The features that are used, and those with the largest slopes."""
+    rank = np.where(used, math.inf, np.where(state.alive, largest(np.abs(state.point.gradient)), -1.0))
+    candidates = np.flatnonzero(rank >= 0.0)
+    if candidates.size > MANY * size:
+        candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
+    return np.sort(candidates)
+
+
+def _effort(problem: SparseProblem, columns: Columns, state: WorkingSetState) -> Effort:
+    """How much to spend on a working set: little on a new one, and one accurate model near the optimum."""
+    if problem.is_corrected(columns):
+        wanted = wanted_gap(state.progress)
+        if state.decrease >= CLOSE * wanted:
+            return Effort(MAX_NEWTON, 1, FINER)
+        tol = tolerance(problem.penalty, state.w, state.progress.objective, wanted)
+        return Effort(1, CLOSE_ROUNDS, FINER, Tolerance(tol, MISFIT * wanted))
+    if columns is not state.columns:
+        return Effort(FIRST_NEWTON, FIRST_ROUNDS)
+    return Effort(1 if _is_costly(columns, state) else MAX_NEWTON, MAX_ROUNDS)
 
 
 def _is_worth_a_sample(risk: SparseRisk, reg: Regularizer) -> TypeGuard[LinearRisk]:
@@ -242,19 +263,20 @@ def _proved(
     reg: Regularizer,
     problem: SparseProblem,
     state: WorkingSetState,
-    model: tuple[Model, Move] | None = None,
+    newton: Last | None = None,
 ) -> WorkingSetState:
     """The state with the objective at its w, the bound that slopes prove, and the features that this excludes.
 
-    ``model`` : that of the last Newton step, and its minimum.
+    ``newton`` : the last Newton step.
     """
     w, point, last = state.w, state.point, state.progress
     objective = reg.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
-    best = problem.best_bound(point, model, state.alive, objective)
-    progress = Progress(last.step + 1, objective, max(last.lower_bound, best.value), last.n_evaluations + 1)
-    moved, state = _moved_into_the_box(problem, replace(state, progress=progress), last, model)
+    progress = Progress(last.step + 1, objective, last.lower_bound, last.n_evaluations + 1)
+    best = problem.best_bound(w, point, newton, state.alive, progress)
+    progress = replace(progress, lower_bound=max(last.lower_bound, best.value))
+    moved, state = _moved_into_the_box(problem, replace(state, progress=progress), last)
     best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
@@ -262,22 +284,14 @@ def _proved(
 
 
 def _moved_into_the_box(
-    problem: SparseProblem, state: WorkingSetState, last: Progress, model: tuple[Model, Move] | None
+    problem: SparseProblem, state: WorkingSetState, last: Progress
 ) -> tuple[Bound | None, WorkingSetState]:
     """The bound of slopes that are moved to ``|X' u| <= l1``, where that may end the run, and the state after it."""
-    w, point, progress, columns = state.w, state.point, state.progress, state.columns
+    progress = state.progress
     wanted = wanted_gap(progress)
-    if not 0.0 < wanted < progress.gap:
+    if not 0.0 < wanted < progress.gap or not isinstance(problem, ClassProblem):
         return None, state
-    if isinstance(problem, ClassProblem):
-        if problem.penalty.l2 > 0.0 or last.objective - progress.objective > wanted:
-            return None, state
-        moved, repair = problem.repaired(w, point, state.alive, progress, state.repair)
-        return moved, replace(state, repair=repair)
-    assert isinstance(problem, PointwiseProblem)
-    if columns is None or model is None or not problem.is_corrected(columns):
+    if problem.penalty.l2 > 0.0 or last.objective - progress.objective > wanted:
         return None, state
-    if problem.misfit(w, point.gradient) > NEARLY * wanted:
-        return None, state
-    moved, columns = problem.corrected(point, model, columns, state.alive, progress.objective)
-    return moved, replace(state, columns=columns)
+    moved, repair = problem.repaired(state.w, state.point, state.alive, progress, state.repair)
+    return moved, replace(state, repair=repair)

@@ -24,13 +24,13 @@ from undercut.risks.scores.class_scores import Settled
 from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel, class_sums
 from undercut.solvers.coordinate.working.column_parts import some_columns
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move
+from undercut.solvers.coordinate.working.columns import Columns, Model
 from undercut.solvers.coordinate.working.direct_columns import CompressedColumns, Trial
 from undercut.solvers.coordinate.working.gram_columns import GramColumns
 from undercut.solvers.coordinate.working.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
 from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
 from undercut.solvers.coordinate.working.shifted_softmax import ShiftedSoftmax
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Last, Point, SparseProblem
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -79,7 +79,8 @@ class ClassColumns(CompressedColumns):
     def epoch(self, trial: Trial, active: Array) -> float:
         model = trial.model
         assert isinstance(model, ClassModel)
-        features = np.unique(active // self.n_classes)
+        _, firsts = np.unique(active // self.n_classes, return_index=True)
+        features = active[np.sort(firsts)] // self.n_classes
         gradient, w = self._matrix(trial.gradient), self._matrix(trial.w)
         state = (model.P, model.weight, model.ridge, trial.z)
         return float(kernels.descend(*self.parts, *state, gradient, self._bends, *trial.penalty, w, features))
@@ -187,19 +188,20 @@ class ClassProblem(SparseProblem):
         return values
 
     @override
-    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+    def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
         """A matrix for every pair of classes costs far more than another bound, which may save the next ones.
 
         Not with L1 alone, where the bound is scaled by the largest violation of ``|X' slopes| <= l1``.
         """
-        proved = super().best_bound(point, last, alive, objective)
+        proved = super().best_bound(w, point, last, alive, progress)
         if last is None or self.penalty.l2 <= 0.0:
             return proved
-        model, move = last
-        ahead = self._phi.nearest(model.slopes + model.through(move.scores))
+        ahead = self._phi.nearest(last.model.slopes + last.model.through(last.move.scores))
         if ahead is None:
             return proved
-        return max(proved, self.bound(ahead, self._gradient(ahead), alive, objective), key=lambda bound: bound.value)
+        return max(
+            proved, self.bound(ahead, self._gradient(ahead), alive, progress.objective), key=lambda bound: bound.value
+        )
 
     def repaired(
         self, w: FloatArray, point: Point, alive: Array, progress: Progress, last: Repair | None

@@ -50,6 +50,22 @@ class Penalty(NamedTuple):
         resting[used] = np.maximum(moving, resting[used] - self.l2 * size)
         return resting
 
+    def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
+        """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
+        return float((np.abs(w) * np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w)).sum())
+
+
+class Tolerance(NamedTuple):
+    """How accurately to minimize a model: until one of both is met."""
+
+    violation: float  # the largest
+    misfit: float = 0.0  # what violations of parameters that are not zero add to the gap if each is corrected alone
+
+    def is_met(self, w: FloatArray, gradient: FloatArray, penalty: Penalty) -> bool:
+        if float(penalty.violation(w, gradient).max(initial=0.0)) <= self.violation:
+            return True
+        return self.misfit > 0.0 and penalty.misfit(w, gradient) <= self.misfit
+
 
 class Model(Protocol):
     """A quadratic model of the risk in the changes z of the scores: slopes u, and a matrix D."""
@@ -111,7 +127,7 @@ class Columns(Protocol):
         """``X w``."""
 
     def minimize(
-        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
         """Reduce the violations at the model's minimum to ``tol``; end after ``n_rounds`` or a slice of time.
 

@@ -19,6 +19,7 @@ from undercut.solvers.coordinate.working.columns import (
     Move,
     Penalty,
     PointwiseModel,
+    Tolerance,
     first_zeros,
     halves,
     inverted,
@@ -46,7 +47,7 @@ class GramColumns(Columns):
 
     @override
     def minimize(
-        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
         H, gradient, totals = self.gram(model), gradient.copy(), model.totals
         inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
@@ -55,7 +56,7 @@ class GramColumns(Columns):
             H = H - mixed.T @ inverse @ mixed
             gradient = gradient - mixed.T @ (inverse @ totals)
         now = w.copy()
-        descend_gram(H, gradient, now, penalty, CHEAP * tol)
+        descend_gram(H, gradient, now, penalty, CHEAP * tol.violation)
         change = now - w
         scores = self.scores(change)
         return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
@@ -102,7 +103,7 @@ class CompactColumns(PointwiseGram):
 
     @override
     def minimize(
-        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
         likely = np.flatnonzero((w != 0.0) | (np.abs(gradient) > NEAR * penalty.l1))
         if likely.size >= PART * w.size:

@@ -16,31 +16,41 @@ import numpy as np
 from numpy.linalg import norm
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.losses import Logistic, Poisson
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.column_parts import some_columns
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move, PointwiseModel
+from undercut.solvers.coordinate.working.columns import Columns, Model, PointwiseModel, Tolerance
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, WideColumns
 from undercut.solvers.coordinate.working.gram_columns import CompactColumns, DenseColumns
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Point, SparseProblem
+from undercut.solvers.coordinate.working.repaired_slopes import tolerance
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Last, Point, SparseProblem
+from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
 LEAST_DAMPING = 1e-6  # where a loss is linear
 BALANCED = 1e-8  # share of the slopes that their sum may be at the best intercept: the value depends on its square
 ROUGH = 0.2  # relative error of the change of slopes in a model from which on they prove little
 MISSED = 0.3  # share of the error of a model by which slopes inside the limits of the losses may miss its slopes
-ROUNDS = 1  # of descent that move slopes into their limits
+NEARLY = 2.0  # times the gap asked for: slopes are moved into their limits where this may be left of the gap
+ROUNDS = 4  # of descent that move slopes into their limits
 EXACT = 1e-9  # relative error of a model that is put down to rounding
+FAR = 6.0  # change of a score in a step from which on ...
+REACH = 10.0  # ... the next model lets the slope of a sample vanish within this change of its score, at most
+LONG_ROWS = 40  # entries of a working set per sample from which on a Gram matrix takes longer than descent
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
 
 
 class PointwiseProblem(SparseProblem):
     """One score per sample."""
+
+    model_accuracy = 0.3  # models cost little
 
     def __init__(self, risk: LinearRisk, reg: Regularizer, norms: FloatArray) -> None:
         super().__init__(reg, norms)
@@ -88,26 +98,30 @@ class PointwiseProblem(SparseProblem):
         return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
 
     @override
-    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+    def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
         """Near the optimum, the slopes at the end of the last model prove more than those at the point.
 
         They keep to ``|X' slopes| <= l1`` as accurately as it was minimized; those at the point miss it by the error of
         the model, and are scaled by ``error / l1``.  With squares in the penalty they need no scaling near the optimum.
         """
-        here = super().best_bound(point, last, alive, objective)
-        predicted = None if last is None or self.penalty.l2 > 0.0 else self._predicted(*last, point.slopes)
-        if predicted is None:
+        here = super().best_bound(w, point, last, alive, progress)
+        if last is None or self.penalty.l2 > 0.0:
             return here
-        ahead = self.bound(predicted, self.design.rmatvec(predicted), alive, objective)
-        return max(here, ahead, key=lambda bound: bound.value)
+        ahead = self._predicted(last, point.slopes)
+        if ahead is None:
+            return self._corrected(w, here, point, last, alive, progress)
+        bound = self.bound(ahead, self.design.rmatvec(ahead), alive, progress.objective)
+        w = w.copy()
+        w[last.columns.ids] = last.move.w
+        return max(here, self._corrected(w, bound, point, last, alive, progress), key=lambda bound: bound.value)
 
-    def _predicted(self, model: Model, move: Move, slopes: FloatArray) -> FloatArray | None:
+    def _predicted(self, last: Last, slopes: FloatArray) -> FloatArray | None:
         """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
 
         Some are no slopes of the loss at any score: those at the point take their place.
         """
-        change = model.through(move.scores)
-        ahead = model.slopes + change
+        change = last.model.through(last.move.scores)
+        ahead = last.model.slopes + change
         error, size = norm(ahead - slopes), norm(change)
         if not EXACT * size < error < ROUGH * size:
             return None
@@ -123,23 +137,41 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def is_corrected(self, columns: Columns) -> bool:
-        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns) and columns.has_heavy
+        return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns)
 
-    def corrected(
-        self, point: Point, last: tuple[Model, Move], columns: Columns, alive: Array, objective: float
-    ) -> tuple[Bound, Columns]:
-        """What the slopes that the last model predicts prove after they are moved into their limits.
+    def _corrected(
+        self, w: FloatArray, last_bound: Bound, point: Point, last: Last, alive: Array, progress: Progress
+    ) -> Bound:
+        """What slopes prove after they are moved into their limits, where that may end the run; else the same bound.
 
-        Also the working set with every feature whose limit is exceeded at the point.  Only where ``is_corrected``.
+        ``w`` : parameters with which the slopes of ``last_bound`` are nearly complementary.
         """
-        columns = self._widened(columns, alive & (np.abs(point.gradient) > self.penalty.l1))
-        model, move = last
-        ahead = self._inside(model.slopes + model.through(move.scores), point.slopes)
-        model = PointwiseModel(ahead, self._bends(point.scores + point.intercept), self.risk.fit_intercept)
-        zero = np.zeros(columns.ids.size)
-        move = columns.minimize(model, zero, columns.gradient(ahead), self.penalty, 0.0, ROUNDS)
-        slopes = self._inside(ahead + model.through(move.scores), ahead)
-        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective), columns
+        wanted = wanted_gap(progress)
+        if not 0.0 < wanted < progress.objective - last_bound.value or not self.is_corrected(last.columns):
+            return last_bound
+        if self.penalty.misfit(w, last_bound.gradient) > NEARLY * wanted:
+            return last_bound
+        columns = self._widened(last.columns, alive & (np.abs(last_bound.gradient) > self.penalty.l1))
+        bends = self._bends(point.scores + point.intercept)
+        tol = Tolerance(tolerance(self.penalty, w, progress.objective, wanted))
+        return max(
+            last_bound,
+            self.moved(last_bound, bends, columns, tol, alive, progress.objective),
+            key=lambda bound: bound.value,
+        )
+
+    def moved(
+        self, bound: Bound, bends: FloatArray, columns: Columns, tol: Tolerance, alive: Array, objective: float
+    ) -> Bound:
+        """What the slopes of a bound prove after the shortest move into their limits with weights 1 / ``bends``.
+
+        ``columns`` : with all whose limit is exceeded; ``tol`` : by how much it may be.
+        """
+        model = PointwiseModel(bound.slopes, bends, self.risk.fit_intercept)
+        zero, gradient = np.zeros(columns.ids.size), bound.gradient[columns.ids]
+        move = columns.minimize(model, zero, gradient, self.penalty, tol, ROUNDS)
+        slopes = self._inside(bound.slopes + model.through(move.scores), bound.slopes)
+        return self.bound(slopes, self.design.rmatvec(slopes), alive, objective)
 
     def _widened(self, columns: Columns, is_wanted: Array) -> Columns:
         """The columns, and all that are wanted."""
@@ -159,6 +191,8 @@ class PointwiseProblem(SparseProblem):
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
         bend = self._bends(at.scores)
+        if at.moved > FAR and isinstance(self.risk.loss, Logistic | Poisson):
+            bend = np.maximum(bend, np.abs(at.slopes) / REACH)
         flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
@@ -200,8 +234,9 @@ class PointwiseProblem(SparseProblem):
 def columns_of(design: Design, ids: Array, last: Columns | None) -> Columns:
     """Copy some columns of a design, or of those at hand."""
     if isinstance(design, SparseDesign):
-        some = some_columns(design, ids)
-        return SparseColumns(some, ids, last) if ids.size**2 > some.X.nnz else CompactColumns(some, ids)
+        n_entries = int(design.counts[ids].sum())
+        is_small = ids.size**2 <= n_entries <= LONG_ROWS * design.shape[0]
+        return CompactColumns(some_columns(design, ids), ids) if is_small else SparseColumns(design, ids, last)
     assert isinstance(design, DenseDesign)
     is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

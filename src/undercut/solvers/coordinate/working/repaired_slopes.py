@@ -49,7 +49,7 @@ def tolerance(penalty: Penalty, w: FloatArray, objective: float, wanted: float) 
 
     Near the optimum the bound falls by ``share l1 |w|_1``, and by a multiple of the square of share.
     """
-    share = min(math.sqrt(wanted / objective), wanted / max(penalty.value(w), 1e-300))
+    share = min(math.sqrt(wanted / max(abs(objective), 1e-300)), wanted / max(penalty.value(w), 1e-300))
     return ACCURACY * share * penalty.l1
 
 

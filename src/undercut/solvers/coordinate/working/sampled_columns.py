@@ -19,7 +19,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.solvers.coordinate.working.class_model import ClassGram, ClassModel
 from undercut.solvers.coordinate.working.column_parts import some_columns
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty, inverted
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty, Tolerance, inverted
 from undercut.solvers.coordinate.working.gram_columns import descend_gram
 from undercut.types import Array, FloatArray
 
@@ -82,14 +82,14 @@ class SampledColumns(Columns):
 
     @override
     def minimize(
-        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: float, n_rounds: int
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
         assert isinstance(model, ClassModel)
         likely = self._model(model, w, gradient, penalty)
         now = w.copy()
         part = now[likely.chosen]
         slopes = gradient[likely.chosen] - likely.mixed @ (likely.inverse @ model.totals)
-        descend_gram(likely.H, slopes, part, penalty, ACCURACY * tol)
+        descend_gram(likely.H, slopes, part, penalty, ACCURACY * tol.violation)
         now[likely.chosen] = part
         scores = self.scores(now - w)
         if model.totals.size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from undercut.errors import NonfiniteError
 from undercut.regularizers import L1, ElasticNet
 from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty
+from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty, Tolerance
+from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-MODEL_ACCURACY = 0.1  # share of the violation at a Newton step to which its model is minimized
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 ENOUGH = 0.25  # share of the slope at the start: a whole step that decreases the objective by as much is taken
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
@@ -36,6 +36,16 @@ class Effort(NamedTuple):
 
     n_newton: int
     n_rounds: int
+    accuracy: float = 0.3  # share of the largest violation to which a step reduces those of its working set
+    tol: Tolerance | None = None  # of the models; without it, a share of the violations at their start
+
+
+class Last(NamedTuple):
+    """The last Newton step: the working set, the model and its minimum."""
+
+    columns: Columns
+    model: Model
+    move: Move
 
 
 class Iterate(NamedTuple):
@@ -47,7 +57,8 @@ class Iterate(NamedTuple):
     loss: float  # of the risk
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
-    last: tuple[Model, Move] | None = None  # the last model, and its minimum
+    moved: float  # largest change of a score in the last step
+    last: Last | None = None
 
 
 class Point(NamedTuple):
@@ -75,6 +86,7 @@ class SparseProblem(ABC):
     weight: FloatArray
     design: Design
     smoothness: float  # the largest second derivative of the loss
+    model_accuracy: ClassVar[float] = 0.1  # share of the violation at a Newton step to which its model is minimized
 
     def __init__(self, reg: Regularizer, norms: FloatArray) -> None:
         assert isinstance(reg, L1 | ElasticNet)
@@ -141,14 +153,9 @@ class SparseProblem(ABC):
         """The largest of every feature."""
         return largest(self.penalty.violation(self.by_feature(w), gradient))
 
-    def best_bound(self, point: Point, last: tuple[Model, Move] | None, alive: Array, objective: float) -> Bound:
+    def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
-        return self.bound(point.slopes, point.gradient, alive, objective)
-
-    def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
-        """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
-        w = self.by_feature(w)
-        return float((np.abs(w) * np.abs(gradient + self.penalty.l1 * np.sign(w) + self.penalty.l2 * w)).sum())
+        return self.bound(point.slopes, point.gradient, alive, progress.objective)
 
     def is_corrected(self, columns: Columns) -> bool:
         """Whether slopes are moved into their limits with these columns."""
@@ -200,16 +207,18 @@ class SparseProblem(ABC):
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
-            accuracy = max(MODEL_ACCURACY * violation, 0.5 * tol)
+            accuracy = effort.tol or Tolerance(self.model_accuracy * max(violation, 1.5 * tol))
             at = self._newton_step(columns, at, gradient, accuracy, effort.n_rounds)
         return at
 
-    def _newton_step(self, columns: Columns, at: Iterate, gradient: FloatArray, tol: float, n_rounds: int) -> Iterate:
+    def _newton_step(
+        self, columns: Columns, at: Iterate, gradient: FloatArray, tol: Tolerance, n_rounds: int
+    ) -> Iterate:
         """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
         model, damping = self.model(at)
         move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
         t, after = self._search(at, move, self.is_corrected(columns))
-        after = after._replace(last=(model, move))
+        after = after._replace(last=Last(columns, model, move))
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
@@ -248,12 +257,13 @@ class SparseProblem(ABC):
         scores = at.scores + t * move.scores
         with np.errstate(over="ignore", invalid="ignore"):
             value, slopes = self.mean(scores)
-        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping)
+        moved = t * float(np.abs(self.used(move.scores)).max(initial=0.0))
+        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping, moved)
 
-    def iterate(self, w: FloatArray, point: Point, damping: float) -> Iterate:
-        """The iterate at a point, with its parameters in the working set."""
+    def iterate(self, w: FloatArray, point: Point, damping: float, moved: float = 0.0) -> Iterate:
+        """The iterate at a point, with its parameters in the working set; ``moved`` as in the last one."""
         value = point.value + self.penalty.value(w)
-        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping)
+        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping, moved)
 
 
 def largest(by_row: FloatArray) -> FloatArray:
