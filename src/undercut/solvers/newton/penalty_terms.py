@@ -44,26 +44,28 @@ class PenaltyTerms(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+        return bool((self.lower > -np.inf).any() or (self.upper < np.inf).any())
 
     @property
     def signs(self) -> tuple[float, ...]:
         """The rows of the identity that the kinks below need."""
         if self.is_bounded:
             return (1.0, -1.0)
-        return (1.0,) if self.l1.any() else ()
+        return (1.0,) if np.count_nonzero(self.l1) else ()
 
-    def kinks(self) -> Kinks:
+    def kinks(self) -> Kinks | None:
         """``l1 |w| = -l1 w + 2 l1 max(0, w)`` and an upper bound by rows of I, a lower bound by rows of -I.
 
-        Where w has one sign only, ``l1 |w|`` is linear.  A bound is a kink beyond which J rises without end.
+        Where w has one sign only, ``l1 |w|`` is linear.  A bound is a kink beyond which J rises without end.  ``None``
+        where there are no kinks.
         """
-        bends = (self.lower < 0.0) & (self.upper > 0.0)
+        zero, signs = np.zeros(self.l1.size), len(self.signs)
+        if signs == 0:
+            return None
+        if signs == 1:
+            return Kinks(-self.l1, zero[None, :], 2.0 * self.l1[None, :], zero[None, :])
         left = np.where(self.lower >= 0.0, self.l1, -self.l1)
-        zero = np.zeros_like(left)
-        absolute = np.where(bends, 2.0 * self.l1, 0.0)
-        if not self.is_bounded:
-            return Kinks(left, zero[None, :], absolute[None, :], zero[None, :])
+        absolute = np.where((self.lower < 0.0) & (self.upper > 0.0), 2.0 * self.l1, 0.0)
         places = [[zero, -_finite(self.lower)], [_finite(self.upper), zero]]
         caps = [[absolute, _walls(self.lower)], [_walls(self.upper), zero]]
         return Kinks(np.append(left, zero), np.block(places), np.block(caps), np.zeros((2, 2 * zero.size)))
