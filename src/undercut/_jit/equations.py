@@ -85,7 +85,7 @@ def assemble(A, At, bend, stiff, tilt, is_dual, ridge, R, M, roots):
         for k in range(width):
             R[i, k] = rows[i, k] * roots[k]
     if tilt is not None:
-        _tilted(stiff, tilt, is_dual, R)
+        _tilted(stiff, tilt, is_dual, roots, R)
     for i in range(0, size, 2):  # four products at a time: a number that is read serves twice
         last = i + 1 if i + 1 < size else i
         for j in range(0, i + 1, 2):
@@ -102,7 +102,7 @@ def assemble(A, At, bend, stiff, tilt, is_dual, ridge, R, M, roots):
 
 
 @njit(**OPTIONS)
-def _tilted(stiff, tilt, is_dual, R):
+def _tilted(stiff, tilt, is_dual, roots, R):
     """Let ``R R'`` have ``tilt tilt'`` in it, in a last column, or ``E^-1`` instead of ``diag(stiff)^-1``.
 
     With ``h = diag(stiff)^-1/2 tilt`` and ``q = h'h`` the root of ``(I + h h')^-1`` is ``I - h h' / (q + 1 + root)``
@@ -117,9 +117,9 @@ def _tilted(stiff, tilt, is_dual, R):
         if is_dual:
             along = 0.0
             for j in range(d):
-                along += R[i, j] * tilt[j] / math.sqrt(stiff[j])
+                along += R[i, j] * tilt[j] * roots[j]
             for j in range(d):
-                R[i, j] -= share * along * tilt[j] / math.sqrt(stiff[j])
+                R[i, j] -= share * along * tilt[j] * roots[j]
         else:
             R[i, length - 1] = tilt[i] if i < d else 0.0
 

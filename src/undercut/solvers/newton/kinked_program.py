@@ -73,7 +73,7 @@ class KinkedProgram:
         self.data = loss_kinks(risk, start)
         signs = self.terms.signs if self.terms is not None else ()
         own = self.terms.kinks() if self.terms is not None else None
-        left, self.packed = packed(self.data, own, float(risk.weight.max()))  # places, caps, soft and shares: (4, K, N)
+        left, self.packed = packed(self.data, own, risk.weight)  # places, caps, soft and shares: (4, K, N)
         self.kinks, self.share = Kinks(left, *self.packed[:3]), self.packed[3]
         self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
         if risk.fit_intercept and isinstance(risk.loss, PiecewiseLinearLoss):
@@ -294,10 +294,11 @@ def _rounded(risk: LinearRisk, start: float) -> Kinks:
     return Kinks(left, places[None, :], caps[None, :], soft[None, :])
 
 
-def packed(data: Kinks, penalty: Kinks | None, usual: float) -> tuple[FloatArray, FloatArray]:
+def packed(data: Kinks, penalty: Kinks | None, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """``left`` of the kinks of the samples, then of the penalty, and (4, K, N): the rest, and shares in the gap.
 
-    A kink may contribute its cap to the gap, or that of a usual sample if the kink is one of the penalty.
+    A kink may contribute its cap to the gap, or that of a usual sample if the kink is one of the penalty: the largest
+    cap, or the largest weight where samples have no kinks.
     """
     count, n = data.caps.shape
     more, size = (0, 0) if penalty is None else penalty.caps.shape
@@ -309,5 +310,5 @@ def packed(data: Kinks, penalty: Kinks | None, usual: float) -> tuple[FloatArray
         return data.left, both
     both[0, :more, n:] = penalty.kinks
     both[1, :more, n:] = penalty.caps
-    both[3, :more, n:] = (penalty.caps > 0.0) * (float(data.caps.max(initial=0.0)) or usual)
+    both[3, :more, n:] = (penalty.caps > 0.0) * (data.caps.max(initial=0.0) or weight.max())
     return np.concatenate((data.left, penalty.left)), both

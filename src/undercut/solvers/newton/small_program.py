@@ -177,10 +177,11 @@ def _has_form(risk: LinearRisk) -> bool:
 def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: float) -> _Arrays:
     number = risk.loss.compiled_slope.number if type(risk.loss) in CURVED and risk.loss.compiled_slope else NO_LOSS
     own = no_kinks(risk.n_samples) if number != NO_LOSS else loss_kinks(risk, objective)
-    left, kinks = packed(own, PenaltyTerms(*terms).kinks(), float(risk.weight.max()))
+    left, kinks = packed(own, PenaltyTerms(*terms).kinks(), risk.weight)
     entropy, log_prior = _entropy(reg, risk.n_params)
     power, strength = (reg.q, reg.lam) if isinstance(reg, SquaredLp) else (None, 0.0)
-    penalty = np.array([*terms[:3], terms[4] - terms[3], log_prior])
+    penalty = np.empty(terms.shape)
+    penalty[:3], penalty[3], penalty[4] = terms[:3], terms[4] - terms[3], log_prior
     A, targets = _with_intercept(risk), np.array([risk.y, risk.weight])
     At = np.ascontiguousarray(A.T)
     return _Arrays(A, At, left, by_kink(kinks), penalty, entropy, power, strength, number, targets)
@@ -261,8 +262,8 @@ def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     return filled_terms(reg, n_params)
 
 
-def _entropy(reg: Regularizer, n_params: int) -> tuple[float | None, FloatArray]:
+def _entropy(reg: Regularizer, n_params: int) -> tuple[float | None, FloatArray | float]:
     """The factor of an entropy, None if there is none, and its log prior."""
     if not isinstance(reg, Entropy):
-        return None, np.zeros(n_params)
+        return None, 0.0
     return reg.lam, np.full(n_params, -np.log(n_params)) if reg.prior is None else np.log(reg.prior)
