@@ -65,6 +65,14 @@ def test_it_agrees_with_interior_points_and_its_bound_holds(
     assert ours.objective == pytest.approx(reg.value(ours.w) + risk.value(ours.w), rel=1e-12)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_features_join_interior_point_steps_although_squares_make_those_in_use_steeper(loss):
+    risk = problem(loss, 300, 2000, fit_intercept=True)
+    result = minimize(risk, ElasticNet(0.02 * largest_lambda(risk)), PrimalDual(), stop=TIGHT)
+    assert result.status is Status.CONVERGED
+    assert result.n_steps <= 40
+
+
 def test_the_bound_never_decreases_and_the_objective_never_increases():
     trace = minimize(problem(Hinge()), L1(1e-3), PrimalDual(first=5), stop=TIGHT).trace
     assert all(now.lower_bound >= last.lower_bound for last, now in itertools.pairwise(trace))

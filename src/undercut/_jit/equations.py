@@ -1,23 +1,21 @@
 """The linear equations of an interior point step on a small program, by a dense Cholesky factor.
 
-    (diag(stiff) + tilt tilt' + A' diag(bend) A) dx  =  -(residual + A' pull),      ds = A dx
+    (E + A' diag(bend) A) dx  =  -(residual + A' pull),      ds = A dx,      E = diag(stiff) + tilt tilt'
 
-A has the rows of X, with a constant column if the intercept is free, then those of I and of -I (``signs`` of them).
-The equations are solved in this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says
-which.  ``tilt`` may be None, and the parameters have to keep their sum unless ``entropy`` is None.
+A has the rows of X, with a constant column if the intercept is free, then those of I and of -I.  Its first rows and
+their transpose are both given, and ``stiff`` holds the curvature of the rows of I and -I.  The equations are solved in
+this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says which.  The matrix of
+either is ``diag(ridge) + R R'``, where R has the rows of A' or of A, weighted.  ``tilt`` may be None.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from undercut._jit.compile import INNER_ONLY, njit
 
 OPTIONS = INNER_ONLY | {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-INLINED = OPTIONS | {"inline": "always"}  # for one caller
-RIDGE = 1e-15  # of a matrix with unit diagonal: the first that is tried
+FIRST_SHIFT = 1e-15  # of a matrix with unit diagonal: the first that is tried
 ROUGH = 1e-10  # ratio of pivots from which the factor is a preconditioner only
 ACCURATE = 1e-12  # relative size of what conjugate gradients leave
 MAX_ROUNDS = 25
@@ -25,38 +23,43 @@ FLAT = 1e-100  # smallest curvature of a sample's loss
 
 
 @njit(**OPTIONS)
-def forward(X, has_intercept, signs, x, scores):
-    """``A x`` into ``scores``."""
-    n, d = X.shape
-    for i in range(n):
-        score = x[d] if has_intercept else 0.0
-        for j in range(d):
-            score += X[i, j] * x[j]
-        scores[i] = score
-    for k in range(signs):
-        for j in range(d):
-            scores[n + k * d + j] = x[j] if k == 0 else -x[j]
+def times(M, v, out):
+    """``M v`` into the first entries of ``out``."""
+    for i in range(M.shape[0]):
+        total = 0.0
+        for j in range(M.shape[1]):
+            total += M[i, j] * v[j]
+        out[i] = total
 
 
 @njit(**OPTIONS)
-def backward(X, has_intercept, signs, g, x):
-    """``A' g`` into ``x``."""
-    n, d = X.shape
-    for j in range(x.size):
-        x[j] = 0.0
-    for i in range(n):
-        for j in range(d):
-            x[j] += g[i] * X[i, j]
-        if has_intercept:
-            x[d] += g[i]
-    for k in range(signs):
-        for j in range(d):
-            x[j] += g[n + k * d + j] if k == 0 else -g[n + k * d + j]
+def inner(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(**OPTIONS)
+def mirror(d, w, scores, n):
+    """The first d entries of w into those of ``scores`` after the first n, then minus these, as far as it goes."""
+    for i in range(n, scores.size):
+        scores[i] = w[i - n] if i < n + d else -w[i - n - d]
+
+
+@njit(**OPTIONS)
+def add_mirrored(d, g, x, n):
+    """Add to x what ``mirror`` would give its slopes g."""
+    for i in range(n, g.size):
+        if i < n + d:
+            x[i - n] += g[i]
+        else:
+            x[i - n - d] -= g[i]
 
 
 @njit(**OPTIONS)
 def _unbent(stiff, tilt, v):
-    """Overwrite v with ``(diag(stiff) + tilt tilt')^-1 v``."""
+    """Overwrite v with ``E^-1 v``."""
     if tilt is not None:
         along, across = 0.0, 1.0
         for j in range(stiff.size):
@@ -69,33 +72,24 @@ def _unbent(stiff, tilt, v):
 
 
 @njit(**OPTIONS)
-def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
-    """The lower half of the matrix of the equations.
-
-    ``stiff`` holds all curvature of the parameters, bend that of the samples.
-    """
-    n, d = X.shape
-    size, length = (n, d) if is_dual else (d + 1 if has_intercept else d, n)
-    R = np.empty((size, length))
-    if is_dual:
-        roots = np.empty(d)
-        for j in range(d):
-            roots[j] = math.sqrt(stiff[j])
-        for i in range(n):
-            for j in range(d):
-                R[i, j] = X[i, j] / roots[j]
-    else:
-        for i in range(n):
-            root = math.sqrt(bend[i])
-            for j in range(d):
-                R[j, i] = X[i, j] * root
-            if has_intercept:
-                R[d, i] = root
-    M = np.empty((size, size))
+def assemble(A, At, bend, stiff, tilt, is_dual, ridge, R, M, roots):
+    """Fill ridge, R and the lower half of the matrix; ``bend`` is the curvature of the samples."""
+    rows, width, (size, length) = A if is_dual else At, stiff.size if is_dual else A.shape[0], R.shape
+    for k in range(width):
+        roots[k] = 1.0 / math.sqrt(stiff[k]) if is_dual else math.sqrt(bend[k])
+    for i in range(size):
+        if is_dual:
+            ridge[i] = 1.0 / (bend[i] if bend[i] > FLAT else FLAT)
+        else:
+            ridge[i] = stiff[i] if i < stiff.size else 0.0
+        for k in range(width):
+            R[i, k] = rows[i, k] * roots[k]
+    if tilt is not None:
+        _tilted(stiff, tilt, is_dual, roots, R)
     for i in range(0, size, 2):  # four products at a time: a number that is read serves twice
-        last = min(i + 1, size - 1)
+        last = i + 1 if i + 1 < size else i
         for j in range(0, i + 1, 2):
-            right = min(j + 1, size - 1)
+            right = j + 1 if j + 1 < size else j
             one, two, three, four = 0.0, 0.0, 0.0, 0.0
             for k in range(length):
                 one += R[i, k] * R[j, k]
@@ -103,41 +97,43 @@ def assemble(X, has_intercept, bend, stiff, tilt, is_dual):
                 three += R[last, k] * R[j, k]
                 four += R[last, k] * R[right, k]
             M[i, j], M[i, right], M[last, j], M[last, right] = one, two, three, four
-    for i in range(n if is_dual else d):
-        M[i, i] += 1.0 / max(bend[i], FLAT) if is_dual else stiff[i]
-    if tilt is not None:
-        _add_tilt(X, stiff, tilt, is_dual, M)
-    return M
-
-
-@njit(**OPTIONS)
-def _add_tilt(X, stiff, tilt, is_dual, M):
-    """Add what ``tilt tilt'`` adds to the matrix."""
-    n, d = X.shape
-    size, sign, turned = n if is_dual else d, 1.0, tilt
-    if is_dual:
-        across, inner, turned = 1.0, np.empty(d), np.empty(n)
-        for j in range(d):
-            across += tilt[j] * tilt[j] / stiff[j]
-            inner[j] = tilt[j] / stiff[j]
-        forward(X, size < n, np.int64(0), inner, turned)
-        sign = -1.0 / across
     for i in range(size):
-        for j in range(i + 1):
-            M[i, j] += sign * turned[i] * turned[j]
+        M[i, i] += ridge[i]
 
 
 @njit(**OPTIONS)
-def factor(M):
-    """(L, is_rough): the Cholesky factor of M scaled to a unit diagonal, with the smallest ridge that lets it through.
+def _tilted(stiff, tilt, is_dual, roots, R):
+    """Let ``R R'`` have ``tilt tilt'`` in it, in a last column, or ``E^-1`` instead of ``diag(stiff)^-1``.
 
-    M is overwritten.  The last row of L is the scale.  ``is_rough`` : the factor is too inaccurate to solve the
+    With ``h = diag(stiff)^-1/2 tilt`` and ``q = h'h`` the root of ``(I + h h')^-1`` is ``I - h h' / (q + 1 + root)``
+    where ``root = sqrt(1 + q)``.
+    """
+    d, (size, length) = stiff.size, R.shape
+    square = 0.0
+    for j in range(d):
+        square += tilt[j] * tilt[j] / stiff[j]
+    share = 1.0 / (1.0 + square + math.sqrt(1.0 + square))
+    for i in range(size):
+        if is_dual:
+            along = 0.0
+            for j in range(d):
+                along += R[i, j] * tilt[j] * roots[j]
+            for j in range(d):
+                R[i, j] -= share * along * tilt[j] * roots[j]
+        else:
+            R[i, length - 1] = tilt[i] if i < d else 0.0
+
+
+@njit(**OPTIONS)
+def factor(M, L):
+    """Fill L with the Cholesky factor of M scaled to a unit diagonal, with the smallest shift that lets it through.
+
+    M is overwritten.  The last row of L is the scale.  Returns whether the factor is too inaccurate to solve the
     equations by itself.
     """
-    size = M.shape[0]
-    L, ridge = np.empty((size + 1, size)), RIDGE
+    size, shift = M.shape[0], FIRST_SHIFT
     for i in range(size):
-        L[size, i] = 1.0 / math.sqrt(max(M[i, i], 1e-300))
+        L[size, i] = 1.0 / math.sqrt(M[i, i] if M[i, i] > 1e-300 else 1e-300)
         for j in range(i + 1):
             M[i, j] *= L[size, i] * L[size, j]
     while True:
@@ -150,21 +146,21 @@ def factor(M):
                 if j < i:
                     L[i, j] = rest / L[j, j]
                 else:
-                    low, high = min(low, rest), max(high, rest)
-                    L[i, i] = math.sqrt(max(rest, 1e-300))
+                    low, high = rest if rest < low else low, rest if rest > high else high
+                    L[i, i] = math.sqrt(rest if rest > 1e-300 else 1e-300)
             if not low > 0.0:
                 break
-        if low > 0.0 or not ridge < 1e10:  # the second one where M is not finite
-            return L, low < ROUGH * high
+        if low > 0.0 or not shift < 1e10:  # the second one where M is not finite
+            return low < ROUGH * high
         for i in range(size):
-            M[i, i] += ridge
-        ridge *= 100.0
+            M[i, i] += shift
+        shift *= 100.0
 
 
 @njit(**OPTIONS)
 def _applied(L, b, x):
     """``M^-1 b`` into x, by the factor."""
-    size = b.size
+    size = L.shape[1]
     for i in range(size):
         rest = L[size, i] * b[i]
         for k in range(i):
@@ -178,124 +174,99 @@ def _applied(L, b, x):
 
 
 @njit(**OPTIONS)
-def _product(X, has_intercept, bend, stiff, tilt, is_dual, v, out):
-    """The matrix of the equations times v, without the matrix: it is more accurate."""
-    n, d = X.shape
-    inner, is_free = np.empty(d if is_dual else n), has_intercept and not is_dual
-    if is_dual:
-        backward(X, is_free, np.int64(0), v, inner)
-        _unbent(stiff, tilt, inner)
-        forward(X, is_free, np.int64(0), inner, out)
-        for i in range(n):
-            out[i] += v[i] / max(bend[i], FLAT)
-    else:
-        forward(X, is_free, np.int64(0), v, inner)
-        for i in range(n):
-            inner[i] *= bend[i]
-        backward(X, is_free, np.int64(0), inner, out)
-        for j in range(d):
-            out[j] += stiff[j] * v[j]
-        if tilt is not None:
-            along = 0.0
-            for j in range(d):
-                along += tilt[j] * v[j]
-            for j in range(d):
-                out[j] += tilt[j] * along
+def _product(ridge, R, v, inner, out):
+    """``(diag(ridge) + R R') v`` into out: without the matrix it is more accurate."""
+    for k in range(R.shape[1]):
+        inner[k] = 0.0
+    for i in range(R.shape[0]):
+        for k in range(R.shape[1]):
+            inner[k] += R[i, k] * v[i]
+    times(R, inner, out)
+    for i in range(R.shape[0]):
+        out[i] += ridge[i] * v[i]
 
 
-@njit(**INLINED)
-def _solved(X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b, x):
+@njit(**OPTIONS)
+def solved(ridge, R, L, is_rough, b, x, room):
     """The solution for a right-hand side b into x; where the factor is rough, by conjugate gradients."""
-    size = b.size
+    size = L.shape[1]
     _applied(L, b, x)
     if not is_rough:
         return
-    rest, direction, more, best = np.empty(size), np.empty(size), np.empty(size), x.copy()
-    limit, left = 0.0, 0.0
-    _product(X, has_intercept, bend, stiff, tilt, is_dual, x, rest)
-    for i in range(size):
-        rest[i] = b[i] - rest[i]
-        limit += ACCURATE**2 * b[i] * x[i]
-    _applied(L, rest, direction)
-    for i in range(size):
-        left += rest[i] * direction[i]
-    least = left
-    for _ in range(MAX_ROUNDS):
+    rest, direction, more, best, inner = room[0], room[1], room[2], room[3], room[4]
+    least, limit, left = math.inf, 0.0, 0.0
+    for turn in range(MAX_ROUNDS + 1):
+        _product(ridge, R, x if turn == 0 else direction, inner, more)
         along = 0.0
-        _product(X, has_intercept, bend, stiff, tilt, is_dual, direction, more)
         for i in range(size):
-            along += direction[i] * more[i]
-        if not (left > limit and along > 0.0):
+            along += direction[i] * more[i] if turn > 0 else 0.0
+        if turn > 0 and not (left > limit and along > 0.0):
             break
         for i in range(size):
-            x[i] += left / along * direction[i]
-            rest[i] -= left / along * more[i]
+            if turn == 0:
+                rest[i] = b[i] - more[i]
+                limit += ACCURATE**2 * b[i] * x[i]
+            else:
+                x[i] += left / along * direction[i]
+                rest[i] -= left / along * more[i]
         _applied(L, rest, more)
         last, left = left, 0.0
         for i in range(size):
             left += rest[i] * more[i]
         for i in range(size):
-            direction[i] = more[i] + left / last * direction[i]
-            best[i] = x[i] if left < least else best[i]
-        least = min(left, least)
+            direction[i] = more[i] + (left / last * direction[i] if turn > 0 else 0.0)
+            best[i] = x[i] if turn == 0 or left < least else best[i]
+        least = left if left < least else least
     for i in range(size):
         x[i] = best[i]
 
 
 @njit(**OPTIONS)
-def newton_move(X, has_intercept, signs, bend, stiff, tilt, is_dual, entropy, L, is_rough, residual, pull, dx, ds):
-    """Fill dx and ds."""
-    n, d = X.shape
-    size, is_free = L.shape[1], has_intercept and not is_dual
-    b, x, ones, column, rest = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(dx.size)
-    if is_dual:
-        for j in range(d):
-            rest[j] = residual[j]
-            for k in range(signs):
-                rest[j] += pull[n + k * d + j] if k == 0 else -pull[n + k * d + j]
-            dx[j] = rest[j]
-        _unbent(stiff, tilt, dx)
-        forward(X, is_free, np.int64(0), dx, b)
-        for i in range(n):
-            b[i] = pull[i] / max(bend[i], FLAT) - b[i]
-    else:
-        backward(X, is_free, signs, pull, rest)
-        for j in range(size):
-            b[j] = -rest[j] - residual[j]
+def newton_move(
+    A, At, stiff, tilt, is_dual, ridge, R, L, is_rough, ones, column, residual, pull, dx, ds, room
+):  # fmt: skip
+    """Fill dx and ds.
 
-    # The column of a free intercept between samples, or of the sum of the parameters, which stays as it is.
-    is_bordered = entropy is not None or (is_dual and has_intercept)
+    ``column`` is the solution for ``ones``, the column of a free intercept between samples, or of the sum of the
+    parameters where that stays as it is; zero where there is no such column.
+    """
+    n, d, size = A.shape[0], stiff.size, L.shape[1]
+    b, x, rest = room[5], room[6], room[7]
+    for j in range(dx.size):
+        rest[j] = residual[j]
+    add_mirrored(d, pull, rest, n)
+    if is_dual:
+        for j in range(dx.size):
+            dx[j] = rest[j] if j < d else 0.0
+        _unbent(stiff, tilt, dx)
+        times(A, dx, b)
+        for i in range(n):
+            b[i] = pull[i] * ridge[i] - b[i]
+    else:
+        times(At, pull, b)
+        for j in range(size):
+            b[j] = -rest[j] - b[j]
+    solved(ridge, R, L, is_rough, b, x, room)
+
+    total, across = rest[d] if is_dual and dx.size > d else 0.0, 0.0
     for i in range(size):
-        ones[i] = 0.0 if i == d and not is_dual else 1.0
-        column[i] = 0.0
-    for side in range(2 if is_bordered else 1):
-        _solved(
-            X, has_intercept, bend, stiff, tilt, is_dual, L, is_rough, b if side == 0 else ones,
-            x if side == 0 else column,
-        )  # fmt: skip
-    shift = 0.0
-    if is_bordered:
-        total, across = residual[d] if is_dual else 0.0, 0.0
-        for i in range(size):
-            total += ones[i] * x[i]
-            across += ones[i] * column[i]
-        shift = -total / across
+        total += ones[i] * x[i]
+        across += ones[i] * column[i]
+    shift = -total / across if across != 0.0 else 0.0
     for i in range(size):
         x[i] += shift * column[i]
 
-    if not is_dual:
+    if is_dual:
+        times(At, x, dx)
+        for j in range(d):
+            dx[j] = -(rest[j] + dx[j])
+        _unbent(stiff, tilt, dx)
+        if dx.size > d:
+            dx[d] = shift
+        for i in range(n):
+            ds[i] = (x[i] - pull[i]) * ridge[i]
+    else:
         for j in range(size):
             dx[j] = x[j]
-        forward(X, is_free, signs, dx, ds)
-        return
-    backward(X, is_free, np.int64(0), x, dx)
-    if has_intercept:
-        dx[d] = shift
-    for j in range(d):
-        dx[j] = -(rest[j] + dx[j])
-    _unbent(stiff, tilt, dx)
-    for i in range(n):
-        ds[i] = (x[i] - pull[i]) / max(bend[i], FLAT)
-    for k in range(signs):
-        for j in range(d):
-            ds[n + k * d + j] = dx[j] if k == 0 else -dx[j]
+        times(A, dx, ds)
+    mirror(d, dx, ds, n)

@@ -23,7 +23,7 @@ from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.newton import mehrotra
-from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink
 from undercut.solvers.newton.mehrotra import Iterate
 from undercut.types import Array, FloatArray
 
@@ -81,7 +81,8 @@ class NewtonEnd:
         near = _nearest(program, scores, self.slopes, gradient[columns], self.at.total)
         kept = np.append(np.ones(n, bool), known)
         near[:, :, kept] = self.at.inside
-        return NewtonEnd(program, columns, Iterate(x, scores, near, self.at.total))
+        t, r, u, v = near
+        return NewtonEnd(program, columns, Iterate(x, scores, near, float((r * u + t * v).sum())))
 
 
 def begun(
@@ -140,5 +141,5 @@ def _nearest(
             packed[2, :, part] = np.where(caps[:, part] > 0.0, SOFT * mean / caps[:, part], 0.0)
     packed[0] -= packed[2] * u
     inside = np.empty_like(packed)
-    barrier.center(scores, packed, program.mu(total), inside)
+    barrier.center(scores, by_kink(packed), program.mu(total), by_kink(inside))
     return inside

@@ -51,6 +51,7 @@ NEARER = 0.9  # share of l1 from which on they take up a feature
 FEWEST, JOINING = 50, 0.1  # features that they take up at once later, at most: a number, and a share of theirs
 LARGEST = 5000  # columns of their problem, at most
 INVESTED = 3.0  # steps of theirs that take as long as all steps before them
+SETTLED = 0.5  # share of the gap that their own columns have, at most, where others are missing
 STUCK = 1e-3  # length of a step of theirs that ends them
 LATER = 4.0  # what INVESTED is multiplied by after that
 LOOSE = 1e-9  # share of the range of slopes: a slope nearer than this to that of the loss is equal to it
@@ -165,9 +166,10 @@ class PrimalDual(Solver[PrimalDualState, LinearRisk, L1 | ElasticNet]):
         found = _evaluated(risk, reg, w, end.slopes, state.norms)
         after = replace(_after(state, w, found), v=end.slopes, scores=found.scores + end.intercept, end=end)
 
-        # The columns that are missing, where they violate their condition most.
+        # The columns that are missing, where they violate their condition most, or where they are all that is left.
         steepness = np.abs(found.gradient)
-        inside = float(steepness[end.columns].max(initial=0.0))
+        is_settled = end.at.total <= SETTLED * after.progress.gap
+        inside = 0.0 if is_settled else float(steepness[end.columns].max(initial=0.0))
         steepness[end.columns] = 0.0
         if float(steepness.max(initial=0.0)) <= max(inside, l1):
             return after

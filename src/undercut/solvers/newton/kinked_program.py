@@ -73,17 +73,13 @@ class KinkedProgram:
         self.terms = PenaltyTerms.of(reg, risk.n_params)
         self.data = loss_kinks(risk, start)
         signs = self.terms.signs if self.terms is not None else ()
-        self.kinks = _stacked(self.data, self.terms.kinks()) if self.terms is not None and signs else self.data
+        own = self.terms.kinks() if self.terms is not None else None
+        left, self.packed = packed(self.data, own, risk.weight)  # places, caps, soft and shares: (4, K, N)
+        self.kinks, self.share = Kinks(left, *self.packed[:3]), self.packed[3]
         self.rows = Rows(design, fit_intercept=risk.fit_intercept, signs=signs)
-        self.share = _shares(self.data, self.kinks, float(risk.weight.max()))
         if risk.fit_intercept and isinstance(risk.loss, PiecewiseLinearLoss):
             self._low = self.rows.on_samples(self.data.left)
             self._high = self.rows.on_samples(self.data.left + self.data.caps.sum(axis=0))
-
-    @cached_property
-    def packed(self) -> FloatArray:
-        """Places, caps and lengths of rounding of the kinks, and their shares in the gap: (4, K, N)."""
-        return np.array([*self.kinks[1:], self.share])
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -195,7 +191,9 @@ class KinkedProgram:
 
         With a free intercept the slopes are made to sum to zero.
         """
-        value, below, along_u, along_v = barrier.heights(self.kinks.left, self.packed, scores, inside, self.rows.n)
+        value, below, along_u, along_v = barrier.heights(
+            self.kinks.left, by_kink(self.packed), scores, by_kink(inside), self.rows.n
+        )
         size = abs(value) + below + float(np.abs(g[: self.rows.n]) @ np.abs(scores[: self.rows.n]))
         if not self.rows.fit_intercept:
             return Plane(a, value - below, size)
@@ -224,6 +222,11 @@ class KinkedProgram:
         elif isinstance(self.reg, QuadraticRegularizer):
             slope[: w.size] = self.reg.gradient(w)
         return slope
+
+
+def by_kink(array: FloatArray) -> FloatArray:
+    """An array (.., K, N) with a column per kink, as compiled functions see it (``_jit/barrier.py``)."""
+    return array.reshape(array.shape[0], -1)
 
 
 def check_penalty(solver: str, risk: LinearRisk, reg: Regularizer) -> None:
@@ -293,20 +296,21 @@ def _rounded(risk: LinearRisk, start: float) -> Kinks:
     return Kinks(left, places[None, :], caps[None, :], soft[None, :])
 
 
-def _shares(data: Kinks, kinks: Kinks, usual: float) -> FloatArray:
-    """What a kink may contribute to the gap: its cap, or that of a usual sample if the kink is one of the penalty."""
-    shares = np.where(kinks.caps > 0.0, float(data.caps.max(initial=0.0)) or usual, 0.0)
-    shares[: data.caps.shape[0], : data.left.size] = data.caps
-    return shares
+def packed(data: Kinks, penalty: Kinks | None, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``left`` of the kinks of the samples, then of the penalty, and (4, K, N): the rest, and shares in the gap.
 
-
-def _stacked(data: Kinks, penalty: Kinks) -> Kinks:
-    """The kinks of the samples, then those of the penalty."""
-    count, n = max(data.caps.shape[0], penalty.caps.shape[0]), data.left.size
-    arrays = []
-    for own, more in zip(data[1:], penalty[1:], strict=True):
-        both = np.zeros((count, n + more.shape[1]))
-        both[: own.shape[0], :n] = own
-        both[: more.shape[0], n:] = more
-        arrays.append(both)
-    return Kinks(np.append(data.left, penalty.left), *arrays)
+    A kink may contribute its cap to the gap, or that of a usual sample if the kink is one of the penalty: the largest
+    cap, or the largest weight where samples have no kinks.
+    """
+    count, n = data.caps.shape
+    more, size = (0, 0) if penalty is None else penalty.caps.shape
+    both = np.zeros((4, max(count, more), n + size))
+    both[0, :count, :n] = data.kinks
+    both[1, :count, :n] = both[3, :count, :n] = data.caps
+    both[2, :count, :n] = data.soft
+    if penalty is None:
+        return data.left, both
+    both[0, :more, n:] = penalty.kinks
+    both[1, :more, n:] = penalty.caps
+    both[3, :more, n:] = (penalty.caps > 0.0) * (data.caps.max(initial=0.0) or weight.max())
+    return np.concatenate((data.left, penalty.left)), both

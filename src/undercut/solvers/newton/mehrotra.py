@@ -23,7 +23,7 @@ from undercut._jit.central_path import (
     TRUST,
     TRUSTED,
 )
-from undercut.solvers.newton.kinked_program import KinkedProgram
+from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink
 from undercut.solvers.newton.systems import ParameterSystem, system
 from undercut.types import FloatArray
 
@@ -31,7 +31,7 @@ from undercut.types import FloatArray
 def centered(program: KinkedProgram, scores: FloatArray, mu: float) -> FloatArray:
     """Slacks t, r and slopes u, v with ``r u = t v = share mu``."""
     inside = np.empty_like(program.packed)
-    barrier.center(scores, program.packed, mu, inside)
+    barrier.center(scores, by_kink(program.packed), mu, by_kink(inside))
     return inside
 
 
@@ -53,9 +53,9 @@ class Iterate(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The step towards mu = 0: the change of the scores, how far it may go (at most 1), and the mu to aim at."""
+    """The step towards mu = 0: the change of the kinks, how far it may go (at most 1), and the mu to aim at."""
 
-    ds: FloatArray
+    change: FloatArray
     reach: float
     mu: float
 
@@ -63,9 +63,9 @@ class Prediction(NamedTuple):
 class Move(NamedTuple):
     """A step: the right-hand sides p and q that it solves, its direction, and how far it may go (at most 1)."""
 
-    aim: FloatArray  # p and q: (2, K, N)
+    aim: FloatArray  # p and q: (2, K N)
     dx: FloatArray
-    change: FloatArray  # dt, dr and du: (3, K, N)
+    change: FloatArray  # dt, dr and du: (3, K N)
     reach: float
 
 
@@ -74,10 +74,9 @@ class Equations:
 
     def __init__(self, program: KinkedProgram, at: Iterate, residual: FloatArray, damping: float) -> None:
         self.program, self.at, self.residual = program, at, residual  # residual: q'(w) + A' g
-        self.where = at.scores, program.packed, at.inside
-        self.D, self.pull = np.empty(program.kinks.caps.shape), np.empty_like(at.scores)
-        self.bend = np.empty_like(at.scores)
-        barrier.predict(*self.where, self.D, self.bend, self.pull)
+        self.kinks, self.inside = by_kink(program.packed), by_kink(at.inside)
+        self.weights, self.pull, self.bend = self.room(2), np.empty_like(at.scores), np.empty_like(at.scores)
+        barrier.weigh(at.scores, self.kinks, self.inside, self.weights, self.bend)
         self.curve = program.curve(at.scores)
         if self.curve is not None:
             self.bend[: program.rows.n] += self.curve.bend + damping * np.abs(self.curve.slopes)
@@ -85,29 +84,26 @@ class Equations:
 
     def room(self, numbers: int) -> FloatArray:
         """An array with that many numbers per kink."""
-        return np.empty((numbers, *self.program.kinks.caps.shape))
+        return np.empty((numbers, self.kinks.shape[1]))
 
     def predicted(self) -> Prediction:
         """The step towards mu = 0, and the mu to aim at: the smaller, the further that step goes."""
-        dx, ds = self._system.solve(self.residual, self.pull)
-        inverse, bent = barrier.reach(*self.where, self.D, ds)
-        total = self.at.total
-        left = max(0.0, total * (1.0 - 1.0 / inverse) + bent / inverse / inverse)
+        dx, change, inverse = self._solved(self._aim(np.zeros((3, self.kinks.shape[1])), 0.0, 0.0))
+        total, reach = self.at.total, 1.0 / max(inverse, 1.0)
+        left = max(0.0, barrier.advance(self.inside, change, reach, self.room(4)))
         mu = (left / total) ** 3 * self.program.mu(total) if total > 0.0 else 0.0
         if self.curve is not None:  # no faster than smooth losses approach their optimum
             mu = max(mu, self.program.mu(min(total, BEHIND * abs(float(self.residual @ dx)))))
-        return Prediction(ds, 1.0 / inverse, mu)
+        return Prediction(change, reach, mu)
 
     def corrected(self, first: Prediction, share: float) -> Move:
         """The step that aims at mu and allows for a share of the second-order terms of the predicted step."""
-        aim = self.room(2)
-        barrier.correct(*self.where, self.D, first.ds, first.mu, share, aim, self.pull)
-        return self._move(aim)
+        return self._move(self._aim(first.change, first.mu, share))
 
     def recentered(self, move: Move, mu: float) -> Move:
         """A step that may go further, because products far from mu are led back (Gondzio 1996)."""
         aim, step = self.room(2), min(1.0, move.reach + FURTHER)
-        barrier.recenter(*self.where, self.D, move.aim, move.change, step, mu, BEYOND, aim, self.pull)
+        barrier.recenter(self.kinks, self.inside, move.change, move.aim, step, mu, BEYOND, aim)
         return self._move(aim)
 
     def trusted(self, move: Move) -> float:
@@ -127,10 +123,21 @@ class Equations:
         return reach
 
     def _move(self, aim: FloatArray) -> Move:
-        dx, ds = self._system.solve(self.residual, self.pull)
-        change = self.room(3)
-        inverse = barrier.solve(*self.where, self.D, aim, ds, change)
+        dx, change, inverse = self._solved(aim)
         return Move(aim, dx, change, min(1.0, SHORT_OF_BOUNDARY / max(inverse, SHORT_OF_BOUNDARY)))
+
+    def _aim(self, change: FloatArray, mu: float, share: float) -> FloatArray:
+        """p and q that aim at mu and allow for a share of the second-order terms of a step."""
+        aim = self.room(2)
+        barrier.aim_at(self.kinks, self.inside, change, mu, share, aim)
+        return aim
+
+    def _solved(self, aim: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """dx, dt with dr and du, and the inverse of the longest step."""
+        change = self.room(3)
+        barrier.attract(self.inside, self.weights, aim, change, self.pull)
+        dx, ds = self._system.solve(self.residual, self.pull)
+        return dx, change, barrier.solve(self.inside, self.weights, aim, ds, change)
 
 
 def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Iterate, float]:
@@ -148,7 +155,7 @@ def step(program: KinkedProgram, at: Iterate, residual: FloatArray) -> tuple[Ite
             break
         damping = max(10.0 * damping, FIRST_DAMPING)
     inside = np.empty_like(at.inside)
-    total = barrier.advance(program.packed, at.inside, move.change, reach, inside)
+    total = barrier.advance(equations.inside, move.change, reach, by_kink(inside))
     x = at.x + reach * move.dx
     return Iterate(x, program.rows.matvec(x), inside, total, damping), reach
 

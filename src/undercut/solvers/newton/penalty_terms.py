@@ -44,29 +44,34 @@ class PenaltyTerms(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+        return bool(np.count_nonzero(self.lower > -np.inf) or np.count_nonzero(self.upper < np.inf))
 
     @property
     def signs(self) -> tuple[float, ...]:
         """The rows of the identity that the kinks below need."""
         if self.is_bounded:
             return (1.0, -1.0)
-        return (1.0,) if self.l1.any() else ()
+        return (1.0,) if np.count_nonzero(self.l1) else ()
 
-    def kinks(self) -> Kinks:
+    def kinks(self) -> Kinks | None:
         """``l1 |w| = -l1 w + 2 l1 max(0, w)`` and an upper bound by rows of I, a lower bound by rows of -I.
 
-        Where w has one sign only, ``l1 |w|`` is linear.  A bound is a kink beyond which J rises without end.
+        Where w has one sign only, ``l1 |w|`` is linear.  A bound is a kink beyond which J rises without end.  ``None``
+        where there are no kinks.
         """
-        bends = (self.lower < 0.0) & (self.upper > 0.0)
-        left = np.where(self.lower >= 0.0, self.l1, -self.l1)
-        zero = np.zeros_like(left)
-        absolute = np.where(bends, 2.0 * self.l1, 0.0)
-        if not self.is_bounded:
-            return Kinks(left, zero[None, :], absolute[None, :], zero[None, :])
-        places = [[zero, -_finite(self.lower)], [_finite(self.upper), zero]]
-        caps = [[absolute, _walls(self.lower)], [_walls(self.upper), zero]]
-        return Kinks(np.append(left, zero), np.block(places), np.block(caps), np.zeros((2, 2 * zero.size)))
+        d, signs = self.l1.size, len(self.signs)
+        if signs == 0:
+            return None
+        if signs == 1:
+            zero = np.zeros((1, d))
+            return Kinks(-self.l1, zero, 2.0 * self.l1[None, :], zero)
+        left, places, caps, soft = np.zeros(2 * d), np.zeros((2, 2 * d)), np.zeros((2, 2 * d)), np.zeros((2, 2 * d))
+        has_lower, has_upper = self.lower > -np.inf, self.upper < np.inf
+        left[:d] = np.where(self.lower >= 0.0, self.l1, -self.l1)
+        caps[0, :d] = 2.0 * self.l1 * ((self.lower < 0.0) & (self.upper > 0.0))
+        caps[1, :d], caps[0, d:] = ENDLESS * has_upper, ENDLESS * has_lower
+        places[1, :d], places[0, d:] = np.where(has_upper, self.upper, 0.0), np.where(has_lower, -self.lower, 0.0)
+        return Kinks(left, places, caps, soft)
 
     def clipped(self, w: FloatArray) -> FloatArray:
         """w within its bounds."""
@@ -119,11 +124,3 @@ def no_kinks(n: int) -> Kinks:
     """Those of n smooth losses."""
     empty = np.zeros((1, n))
     return Kinks(np.zeros(n), empty, empty, empty)
-
-
-def _finite(bound: FloatArray) -> FloatArray:
-    return np.where(np.isfinite(bound), bound, 0.0)
-
-
-def _walls(bound: FloatArray) -> FloatArray:
-    return np.where(np.isfinite(bound), ENDLESS, 0.0)

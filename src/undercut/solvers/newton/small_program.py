@@ -16,8 +16,8 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit.central_path import follow
-from undercut._jit.pointwise import NO_LOSS
-from undercut._jit.small_program import at_kinks, move_inside, slopes_and_plane, with_penalty
+from undercut._jit.pointwise import NO_LOSS, curve
+from undercut._jit.small_program import at_kinks, move_inside, plane
 from undercut.contracts import PiecewiseLinearLoss, QuadraticRegularizer, Regularizer, Risk, Solver
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.losses import Exponential, Logistic, Poisson, Squared
@@ -28,9 +28,9 @@ from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FreeSmooth
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
 from undercut.solvers.newton.crossover import crossed
-from undercut.solvers.newton.kinked_program import KinkedProgram, is_rounded, loss_kinks
+from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink, is_rounded, loss_kinks, packed
 from undercut.solvers.newton.mehrotra import Iterate
-from undercut.solvers.newton.penalty_terms import filled_terms, has_terms, no_kinks
+from undercut.solvers.newton.penalty_terms import PenaltyTerms, filled_terms, has_terms, no_kinks
 from undercut.solvers.newton.rows import as_array
 from undercut.solvers.newton.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
@@ -60,9 +60,8 @@ class SmallState:
 class _Arrays(NamedTuple):
     """A problem as compiled functions see it (``_jit/central_path.py``)."""
 
-    X: FloatArray
-    fit_intercept: bool
-    signs: int
+    A: FloatArray
+    At: FloatArray
     left: FloatArray
     kinks: FloatArray
     penalty: FloatArray
@@ -178,12 +177,24 @@ def _has_form(risk: LinearRisk) -> bool:
 def _arrays(risk: LinearRisk, reg: Regularizer, terms: FloatArray, objective: float) -> _Arrays:
     number = risk.loss.compiled_slope.number if type(risk.loss) in CURVED and risk.loss.compiled_slope else NO_LOSS
     own = no_kinks(risk.n_samples) if number != NO_LOSS else loss_kinks(risk, objective)
-    signs, left, kinks = with_penalty(own.left, np.array(own[1:]), terms, float(risk.weight.max()))
+    left, kinks = packed(own, PenaltyTerms(*terms).kinks(), risk.weight)
     entropy, log_prior = _entropy(reg, risk.n_params)
     power, strength = (reg.q, reg.lam) if isinstance(reg, SquaredLp) else (None, 0.0)
-    penalty = np.array([*terms[:3], terms[4] - terms[3], log_prior])
-    X, targets = _plain(as_array(risk.design)), np.array([risk.y, risk.weight])
-    return _Arrays(X, risk.fit_intercept, signs, left, kinks, penalty, entropy, power, strength, number, targets)
+    penalty = np.empty(terms.shape)
+    penalty[:3], penalty[3], penalty[4] = terms[:3], terms[4] - terms[3], log_prior
+    A, targets = _with_intercept(risk), np.array([risk.y, risk.weight])
+    At = np.ascontiguousarray(A.T)
+    return _Arrays(A, At, left, by_kink(kinks), penalty, entropy, power, strength, number, targets)
+
+
+def _with_intercept(risk: LinearRisk) -> FloatArray:
+    """X as an array, with a column of ones where the intercept is free: compiled code needs it contiguous, writable."""
+    X: Any = as_array(risk.design)
+    if not risk.fit_intercept:
+        return X if X.flags.carray else np.array(X, order="C")
+    A = np.ones((X.shape[0], X.shape[1] + 1))
+    A[:, :-1] = X
+    return A
 
 
 def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: bool) -> _Found:
@@ -191,40 +202,46 @@ def _solved(risk: LinearRisk, reg: Regularizer, state: SmallState, *, is_dual: b
     terms = _terms(reg, risk.n_params)
     arrays = _arrays(risk, reg, terms, state.objective)
     x, inside = _path(arrays, terms, state, is_dual=is_dual)
-    end = Iterate(x, np.zeros(0), inside, 0.0)
+    size = arrays.left.size
+    end = Iterate(x, np.zeros(0), inside.reshape(4, -1, size), 0.0)
     points = np.empty((SPARSER.size, risk.n_params))
     if not np.isfinite(x).all():
         return _Found(end, points[:0], -np.inf, 0.0)
-    at_kinks(risk.n_samples, arrays.signs, arrays.kinks, terms, SPARSER, x, inside, points)
+    at_kinks(risk.n_samples, size, arrays.kinks, terms, SPARSER, x, inside, points)
     if arrays.entropy is not None:
         points /= points.sum(axis=1)[:, None]
     if isinstance(risk.phi, FreeSmooth):
         risk.phi.search_from(x[-1])
-    X, free, _, left, kinks, *_, number, targets = arrays
-    g, height, size = slopes_and_plane(X, free, left, kinks, number, targets, x, inside)
+    g = np.empty(risk.n_samples)
+    if arrays.number != NO_LOSS:
+        curve(arrays.number, arrays.targets, arrays.A @ x, g, np.empty_like(g))
+    else:
+        height, extent = plane(risk.fit_intercept, arrays.left, arrays.kinks, inside, g)
     if isinstance(risk.loss, PiecewiseLinearLoss):
-        return _Found(end, points, _plane_bound(reg, risk.design.rmatvec(g), height, size, risk.lower_bound), size)
+        return _Found(end, points, _plane_bound(reg, risk.design.rmatvec(g), height, extent, risk.lower_bound), extent)
     return _Found(end, points, *slopes_bound(risk, reg, points[-1], g))
 
 
 def _path(arrays: _Arrays, terms: FloatArray, state: SmallState, *, is_dual: bool) -> tuple[FloatArray, FloatArray]:
     """x with the intercept, and the slacks and slopes of all kinks, at the end of the path."""
-    X, free, signs, *_ = arrays
-    x = np.full(X.shape[1] + free, state.intercept)
-    x[: X.shape[1]] = state.start
+    A, d = arrays.A, terms.shape[1]
+    x = np.full(A.shape[1], state.intercept)
+    x[:d] = state.start
+    is_bounded = arrays.left.size > A.shape[0] + d  # rows of I and of -I
     if arrays.entropy is not None:
-        x[: X.shape[1]] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[: X.shape[1]])
-    elif signs == 2:
-        move_inside(X, terms, x)
+        x[:d] += OFF_FACES * (np.exp(arrays.penalty[4]) - x[:d])
+    elif is_bounded:
+        move_inside(A, terms, x)
     gap = state.objective - state.progress.lower_bound
-    is_dual = is_dual and arrays.entropy is None and (signs == 2 or arrays.power is not None or _is_stiff(terms))
-    found: tuple[FloatArray, FloatArray] = follow(*arrays, x, gap, is_dual, ACCURACY, MAX_STEPS)
-    return found
+    is_dual = is_dual and arrays.entropy is None and (is_bounded or arrays.power is not None or _is_stiff(terms))
+    best_x, best = np.empty_like(x), np.empty_like(arrays.kinks)
+    follow(*arrays, x, best_x, best, gap, is_dual, ACCURACY, MAX_STEPS)
+    return best_x, best
 
 
 def _is_stiff(terms: FloatArray) -> bool:
     """Whether every parameter has a square or an absolute value."""
-    return bool((terms[:2] > 0.0).any(axis=0).all())
+    return bool((terms[0] + terms[1] > 0.0).all())
 
 
 def _plane_bound(reg: Regularizer, a: FloatArray, height: float, size: float, floor: float) -> float:
@@ -245,13 +262,8 @@ def _terms(reg: Regularizer, n_params: int) -> FloatArray:
     return filled_terms(reg, n_params)
 
 
-def _entropy(reg: Regularizer, n_params: int) -> tuple[float | None, FloatArray]:
+def _entropy(reg: Regularizer, n_params: int) -> tuple[float | None, FloatArray | float]:
     """The factor of an entropy, None if there is none, and its log prior."""
     if not isinstance(reg, Entropy):
-        return None, np.zeros(n_params)
+        return None, 0.0
     return reg.lam, np.full(n_params, -np.log(n_params)) if reg.prior is None else np.log(reg.prior)
-
-
-def _plain(array: Any) -> FloatArray:
-    """The array, copied unless it is contiguous and writable: compiled code is made for such arrays only."""
-    return array if array.flags.carray else np.array(array, order="C")
