@@ -151,6 +151,11 @@ CASES = [
     (Problem("hinge", n=300, d=1001).risk(), L1(0.1), Relay(candidates=(ColumnGeneration(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), L1(0.1), Relay(candidates=(PrimalDual(), LevelBundle()))),
     (sparse(300, 1001, Hinge()), ElasticNet(0.1), Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS)),
+    (
+        MulticlassRisk(np.ones((1001, 1)), np.arange(1001) % 3, CrammerSinger()),
+        L1(0.1),
+        Relay(candidates=(LevelBundle(), ProximalSweeps()), patience=SEVERAL_STEPS),
+    ),
     (several_classes(200, CrammerSinger()), L1(0.1), Relay(candidates=(ProximalSweeps(), Smoothing()))),
     (several_classes(200, CrammerSinger()), ElasticNet(0.1), Relay(candidates=(ProximalSweeps(), LevelBundle()))),
     (Problem("absolute", n=300).risk(), L2(1e-4), POINTS_FIRST),

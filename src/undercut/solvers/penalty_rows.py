@@ -37,6 +37,8 @@ from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
 from undercut.solvers.sweep_conditions import LONG_ENTRIES
 
+MANY_PER_FEATURE = 1000  # samples: above, planes of a margin loss of several classes come first
+
 PENALTY_ROWS = (
     Row(
         f"elastic net, smooth loss, large sparse X with over {MANY_FEATURES} features, few samples, small lambda",
@@ -115,6 +117,12 @@ PENALTY_ROWS = (
         lambda risk, reg: accepts(PrimalDual(), risk, reg),
         lambda risk: Relay(candidates=(LevelBundle(), PrimalDual()), patience=FEW_STEPS),
         "few planes are needed where lambda is large, and it soon shows where it is not",
+    ),
+    Row(
+        f"several classes, margin loss with L1 or elastic net, over {MANY_PER_FEATURE} samples per feature",
+        lambda risk, reg: accepts(ProximalSweeps(), risk, reg) and samples_per_feature(risk) > MANY_PER_FEATURE,
+        lambda risk: Relay(candidates=(LevelBundle(), ProximalSweeps()), patience=SEVERAL_STEPS),
+        "a plane costs less than a sweep over so many samples, and few are needed for few parameters",
     ),
     Row(
         "several classes, margin loss with L1, X in main memory",
