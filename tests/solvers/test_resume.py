@@ -136,6 +136,8 @@ CASES = {
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
     "working_set sampled": lambda: (many_samples(), L1(1e-5)),
     "smoothing": lambda: (several(CrammerSinger(), fit_intercept=True), L1(0.005)),
+    "proximal_sweeps": lambda: (several(CrammerSinger(), fit_intercept=True), L1(0.005)),
+    "proximal_sweeps net": lambda: (several(CrammerSinger()), ElasticNet(0.01)),
     "primal_dual": lambda: (linear(Hinge(), fit_intercept=True, sparse=True), L1(0.005)),
     "pair_descent": rings,
     "kernel_hedging": rings,

@@ -10,6 +10,7 @@ from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.driver import Stop, minimize
@@ -59,6 +60,7 @@ __all__ = [
     "PrimalDual",
     "ProgressiveHedging",
     "ProximalBundle",
+    "ProximalSweeps",
     "Race",
     "Relay",
     "ScoreBundle",

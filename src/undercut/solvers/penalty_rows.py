@@ -19,6 +19,7 @@ from undercut.solvers.conditions import (
 )
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.newton.column_generation import ColumnGeneration
@@ -35,6 +36,8 @@ from undercut.solvers.penalty_conditions import (
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
 from undercut.solvers.sweep_conditions import LONG_ENTRIES
+
+MANY_PER_FEATURE = 1000  # samples: above, planes of a margin loss of several classes come first
 
 PENALTY_ROWS = (
     Row(
@@ -116,10 +119,22 @@ PENALTY_ROWS = (
         "few planes are needed where lambda is large, and it soon shows where it is not",
     ),
     Row(
+        f"several classes, margin loss with L1 or elastic net, over {MANY_PER_FEATURE} samples per feature",
+        lambda risk, reg: accepts(ProximalSweeps(), risk, reg) and samples_per_feature(risk) > MANY_PER_FEATURE,
+        lambda risk: Relay(candidates=(LevelBundle(), ProximalSweeps()), patience=SEVERAL_STEPS),
+        "a plane costs less than a sweep over so many samples, and few are needed for few parameters",
+    ),
+    Row(
         "several classes, margin loss with L1, X in main memory",
-        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(Smoothing(), risk, reg),
-        lambda risk: Relay(candidates=(LevelBundle(), Smoothing()), patience=SEVERAL_STEPS),
-        "few planes are needed where lambda is large; elsewhere Newton steps without the kinks find the parameters",
+        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(ProximalSweeps(), risk, reg),
+        lambda risk: Relay(candidates=(ProximalSweeps(), Smoothing())),
+        "sweeps on the dual leave out most classes of most samples; Newton steps are there for the last digits",
+    ),
+    Row(
+        "several classes, margin loss with elastic net, X in main memory",
+        lambda risk, reg: accepts(ProximalSweeps(), risk, reg),
+        lambda risk: Relay(candidates=(ProximalSweeps(), LevelBundle())),
+        "the squares make the dual smooth, and some hundred sweeps reach any accuracy",
     ),
     Row(
         f"kinked loss with L1 or elastic net, at most {FEW_SAMPLES} samples",

@@ -16,6 +16,7 @@ from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.coordinate.smoothing import Smoothing
 from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
@@ -71,6 +72,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     DualCoordinate,
     WorkingSet,
     PrimalDual,
+    ProximalSweeps,
     Smoothing,
     PairDescent,
     KernelHedging,

@@ -10,7 +10,7 @@ from undercut.solvers.registry import AnySolver
 
 FINE = 1e-4  # relative gap: only a run that ends at a smaller one takes the rows for fine gaps
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
-SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same: several classes with L1; softmax with elastic net, long rows
+SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same: few parameters that are not zero; softmax with elastic net, long rows
 
 
 class Row(NamedTuple):

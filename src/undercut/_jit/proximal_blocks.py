@@ -1,0 +1,127 @@
+"""Dual sweeps for the Crammer-Singer loss with absolute values in the penalty: one sample's classes at a time.
+
+``Q[i]`` is a point of the simplex ``{q >= 0, sum_k q_k = cap_i}``, and U holds the forces on the parameters, one row
+per feature: ``w = scale soft(U, l1)`` with ``soft(u, l1) = sign(u) max(|u| - l1, 0)``.  With a positive ``constant``
+the last row of U belongs to the free intercepts, for which l1 is zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undercut._jit.class_blocks import project
+from undercut._jit.compile import njit
+from undercut._jit.dual_coordinate import ROW_COST
+from undercut._jit.rows import row
+
+TINY = 1e-300  # stands for the squared length of an empty row
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def sweep_soft(
+    dense, indptr, columns, values, constant, squares, y, costs, cap, order, classes, counts, l1, scale, Q, U, total
+):  # fmt: skip
+    """Move the shares of the samples in ``order`` to their optima, one after the other; updates Q and U.
+
+    ``classes[i, :counts[i]]`` are the classes whose shares move, in ascending order; their shares are added to
+    ``total``.  Returns the work.
+    """
+    width, n_classes = np.uint64(columns.size), costs.shape[0]
+    g, q, moved = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    which, work = np.empty(n_classes, np.int32), 0
+    for i in order:
+        start, stop, offset = row(dense, indptr, width, np.uint64(i))
+        count, mine = counts[i], classes[i]
+        work += (ROW_COST + np.int64(stop - start)) * count
+        _scores(values, columns, start, stop, offset, mine, count, l1, U, g)
+        for m in range(count):
+            k = mine[m]
+            if constant > 0.0:
+                g[m] += constant * U[U.shape[0] - 1, k]
+            g[m] = costs[y[i], k] + scale * g[m]
+            q[m] = Q[i, k]
+        project(g, q, count, max(scale * squares[i], TINY), cap[i], moved)
+        n_moved = 0
+        for m in range(count):
+            k = mine[m]
+            if moved[m] != 0.0:
+                Q[i, k] = q[m] + moved[m]
+                which[n_moved], moved[n_moved] = k, moved[m]
+                n_moved += 1
+            total[i, k] += Q[i, k]
+        if n_moved:
+            _push(values, columns, start, stop, offset, constant, which, n_moved, moved, U)
+    return work
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _scores(values, columns, start, stop, offset, mine, count, l1, U, g):
+    """``g_m = <soft(U[:, mine_m], l1), x>``."""
+    if count == U.shape[1]:  # all classes: contiguous reads
+        g[:count] = 0.0
+        for j in range(start, stop):
+            x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+            for k in range(count):
+                u = U[at, k]
+                g[k] += x * (u - min(max(u, -l1), l1))
+        return
+    for m in range(count):
+        k, total = np.uint64(mine[m]), 0.0
+        for j in range(start, stop):
+            u = U[np.uint64(columns[j - offset]), k]
+            total += np.float64(values[j]) * (u - min(max(u, -l1), l1))
+        g[m] = total
+
+
+@njit(cache=True, nogil=True)
+def _push(values, columns, start, stop, offset, constant, which, count, moved, U):
+    """``U[:, which_m] -= moved_m x``."""
+    if constant > 0.0:
+        for m in range(count):
+            U[U.shape[0] - 1, which[m]] -= moved[m] * constant
+    for j in range(start, stop):
+        x, at = np.float64(values[j]), np.uint64(columns[j - offset])
+        for m in range(count):
+            U[at, np.uint64(which[m])] -= moved[m] * x
+
+
+@njit(cache=True, nogil=True)
+def move_center(l1, scale, weight, C, U, total):
+    """``C = w``, and the forces with it; w is added to ``total``.
+
+    ``l1`` and ``weight``, that of the square of ``w - C``, are one number per row.
+    """
+    for j in range(C.shape[0]):
+        for k in range(C.shape[1]):
+            u = U[j, k]
+            w = scale * (u - min(max(u, -l1[j]), l1[j]))
+            total[j, k] += w
+            U[j, k] += weight[j] * (w - C[j, k])
+            C[j, k] = w
+
+
+@njit(cache=True, nogil=True)
+def average_shares(order, classes, counts, n_sweeps, Q, total):
+    """Turn the sums over some sweeps into averages; shares that did not move are those of Q."""
+    summed = np.empty(Q.shape[1])
+    still = np.ones(Q.shape[0], np.bool_)
+    still[order] = False
+    for i in range(Q.shape[0]):
+        summed[:] = total[i]
+        total[i] = Q[i]
+        if not still[i]:
+            for m in range(counts[i]):
+                k = classes[i, m]
+                total[i, k] = summed[k] / n_sweeps
+
+
+@njit(cache=True, nogil=True)
+def choose_classes(G, Q, reach, classes, counts):
+    """The classes with a share, and those whose g is at most ``reach_i`` below the largest one, in ascending order."""
+    for i in range(G.shape[0]):
+        low, count = G[i].max() - reach[i], 0
+        for k in range(G.shape[1]):
+            if Q[i, k] > 0.0 or G[i, k] >= low:
+                classes[i, count] = k
+                count += 1
+        counts[i] = count

@@ -1,0 +1,94 @@
+"""The dual of the Crammer-Singer loss with L1 or the elastic net: a simplex of shares for every sample.
+
+    sum_ik q_ik costs[y_i, k] - reg*(V)  <=  min J      where    V = X' (own - Q),   q_ik >= 0,   sum_k q_ik = weight_i
+
+and ``own_ik = weight_i [k = y_i]``.  With free intercepts every column of Q has the sum of that of ``own``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undercut._jit.class_blocks import balance_shares, class_products
+from undercut.losses import CrammerSinger
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.regularizers import L1, ElasticNet
+from undercut.risks import MulticlassRisk
+from undercut.solvers.bounds import ROUNDING
+from undercut.types import FloatArray
+
+SOFT = 0.1  # of the largest cost: what scores below the largest one have a share of e^-1 at the start
+
+
+class ShareDual:
+    """``norms`` : of the columns of X, weighted."""
+
+    def __init__(self, risk: MulticlassRisk, reg: L1 | ElasticNet, norms: FloatArray) -> None:
+        assert isinstance(risk.loss, CrammerSinger)
+        self.risk, self.norms = risk, norms
+        self.l1, self.l2 = float(reg.terms.l1), float(reg.terms.l2)
+        self.costs = risk.loss.costs(risk.n_classes)
+        self.margins = self.costs[risk.y]  # (n_samples, n_classes)
+        self.own = np.zeros_like(self.margins)
+        self.own[np.arange(risk.y.size), risk.y] = risk.weight
+
+    def near(self, scores: FloatArray) -> FloatArray:
+        """Shares of all classes whose scores, with the margins, are near the largest one of a sample."""
+        G = self.margins + scores
+        G -= G.max(axis=1, keepdims=True)
+        Q = np.exp(G / (SOFT * (float(self.costs.max()) or 1.0)))
+        Q *= (self.risk.weight / Q.sum(axis=1))[:, None]
+        return self._balanced(Q) if self.risk.fit_intercept else Q
+
+    def forces(self, Q: FloatArray, design: SparseDesign | DenseDesign) -> FloatArray:
+        """V of some columns of X, one row each."""
+        V = np.empty((design.shape[1], self.risk.n_classes))
+        class_products(*design.rows(), self.own - Q, V)
+        return V
+
+    def excess(self, Q: FloatArray) -> FloatArray:
+        """What the columns of Q lack of the sums of ``own``."""
+        return np.asarray((self.own - Q).sum(axis=0))
+
+    def gain(self, Q: FloatArray) -> float:
+        return float(np.vdot(Q, self.margins))
+
+    def bound(self, Q: FloatArray, V: FloatArray, b: FloatArray, objective: float) -> float:
+        """The best value of ``share Q + (1 - share) own`` for a few shares, less what rounding may have added.
+
+        ``V`` : the forces of Q.  ``b`` : intercepts near the best ones; only rounding is multiplied by them.
+        """
+        unmet, weight = 0.0, self.risk.weight
+        if self.risk.fit_intercept:
+            Q = self._balanced(Q)
+            V = self.forces(Q, self._design)
+            unmet = float(np.abs(b) @ np.abs(self.excess(Q)))
+        used = weight > 0.0
+        size = np.sqrt(((Q - self.own)[used] ** 2 / weight[used, None]).sum(axis=0))
+        steep = np.abs(V) + ROUNDING * self.norms[:, None] * size
+        inside = min(1.0, self.l1 / max(float(steep.max(initial=0.0)), 1e-300))
+        gain = self.gain(Q)
+
+        def value(share: float) -> float:
+            over = np.maximum(share * steep - self.l1, 0.0)
+            square = 0.5 * float(np.vdot(over, over)) / self.l2 if self.l2 > 0.0 else 0.0
+            return share * gain - (1.0 + ROUNDING) * square
+
+        best = max(map(value, {inside, math.sqrt(inside), 1.0} if self.l2 > 0.0 else {inside}))
+        return best - ROUNDING * (gain + abs(objective)) - unmet
+
+    def _balanced(self, Q: FloatArray) -> FloatArray:
+        """Shares near Q whose columns have the sums of those of ``own``, but for rounding."""
+        shares = np.maximum(Q, 0.0)
+        balance_shares(shares, self.excess(Q))
+        total = shares.sum(axis=1)
+        shares *= np.divide(self.risk.weight, total, out=np.ones_like(total), where=total > 0.0)[:, None]
+        return shares
+
+    @property
+    def _design(self) -> SparseDesign | DenseDesign:
+        assert isinstance(self.risk.features, SparseDesign | DenseDesign)
+        return self.risk.features

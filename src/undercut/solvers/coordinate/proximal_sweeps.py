@@ -1,0 +1,291 @@
+"""Proximal points by dual sweeps, for the Crammer-Singer loss with L1 or the elastic net.
+
+    W <- argmin_W  l1 |W|_1 + l2/2 |W|^2 + R(W) + eps/2 |W - C|^2,        then   C <- W
+
+tends to a minimum of J whatever eps is (Rockafellar 1976).  The square makes the dual problem smooth: its variables are
+the shares q_ik of the classes in each sample (``share_dual.py``), and the optimum of one sample's shares with all
+others fixed is a projection on a simplex.  One sweep over the samples per move of C is enough in practice, because the
+next one goes on with its shares.  The averages of W and Q over some sweeps are closer to the optimum than the last
+ones, and give J and its bound, which holds for any shares.
+
+What a step leaves out costs it nothing: features that are zero and whose forces are not near l1, and classes of samples
+that have no share and scores far below the largest one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from typing_extensions import override
+
+from undercut._jit import proximal_blocks as kernels
+from undercut._jit.dual_coordinate import squared_norms
+from undercut.contracts import Regularizer, Risk, Rows, Solver
+from undercut.deadline import expired
+from undercut.errors import CapabilityError, NonfiniteError, require
+from undercut.losses import CrammerSinger
+from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
+from undercut.regularizers import L1, ElasticNet
+from undercut.risks import MulticlassRisk
+from undercut.solvers.bounds import least, tighter
+from undercut.solvers.coordinate.dual.share_dual import ShareDual
+from undercut.solvers.coordinate.working.column_parts import some_columns
+from undercut.solvers.coordinate.working.columns import column_norms
+from undercut.trace import Progress
+from undercut.types import Array, FloatArray
+
+LEAST_SWEEPS, MOST_SWEEPS = 5, 100  # of a step
+INVESTED = 0.5  # entries of X times classes that they read, at least, as a share of all of them ...
+MORE = 0.1  # ... and of what all steps so far have read
+MISSED = 0.5  # what the sweeps leave of the gap, in units of what the distance to C adds to it: eps aims at that
+TOWARDS, FASTEST = 0.25, 2.0  # eps changes by this power of the ratio, and at most by this factor
+LEAST_SHARE = 0.01  # of eps in l2 + eps
+NEAR = 0.8  # share of l1 from which on a feature is taken up
+FIRST = 1000  # features that are taken up at first, at most
+GROWTH = 2  # features that are taken up later, at most, in numbers of those that are not zero
+SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
+FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
+
+
+class Part(NamedTuple):
+    """Some columns of X, and a constant one for free intercepts."""
+
+    design: SparseDesign | DenseDesign
+    rows: Rows
+    squares: FloatArray  # of the lengths of the rows
+
+
+@dataclass(frozen=True)
+class ProximalSweepsState:
+    derived: ClassVar = ("part",)
+
+    part: Part
+    columns: Array  # int64, ascending
+    classes: Array  # int32 (n_samples, n_classes): those whose shares move come first ...
+    counts: Array  # ... and how many they are, int32 (n_samples,)
+    Q: FloatArray
+    C: FloatArray  # a row per column, and one for free intercepts
+    eps: float
+    scores: FloatArray  # of the averages of the last step, the intercepts included
+    norms: FloatArray  # of the columns of X, weighted
+    n_sweeps: int  # so far ...
+    work: float  # ... and what they have read
+    solution: FloatArray
+    progress: Progress
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet]):
+    """Proximal points by dual sweeps: the Crammer-Singer loss with L1 or the elastic net.
+
+    >>> from undercut import minimize
+    >>> risk = MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger())
+    >>> minimize(risk, L1(0.1), ProximalSweeps()).w.reshape(3, 3).diagonal().round(2)
+    array([1., 1., 1.])
+    """
+
+    first: int = FIRST  # features that are taken up at first, at most
+
+    def __post_init__(self) -> None:
+        require(self.first >= 1, "`first` must be at least 1", self.first)
+
+    @override
+    def check(self, risk: Risk, reg: Regularizer) -> None:
+        if not isinstance(reg, L1 | ElasticNet) or reg.terms.l1 <= 0.0:
+            raise CapabilityError(
+                f"ProximalSweeps needs L1 or ElasticNet with a positive l1_ratio; got {reg}: use LevelBundle or L2"
+            )
+        if not isinstance(risk, MulticlassRisk) or not isinstance(risk.loss, CrammerSinger):
+            raise CapabilityError(
+                "ProximalSweeps needs a MulticlassRisk with the CrammerSinger loss, and this "
+                f"{type(risk).__name__} is not one: use WorkingSet if the loss is smooth, or LevelBundle"
+            )
+        if not isinstance(risk.features, SparseDesign | DenseDesign):
+            raise CapabilityError(
+                f"ProximalSweeps needs X as an array or a sparse matrix; got {type(risk.features).__name__}: "
+                "use LevelBundle"
+            )
+        if risk.fit_intercept and not np.bincount(risk.y, risk.weight, risk.n_classes).all():
+            raise CapabilityError(
+                "with free intercepts ProximalSweeps needs a sample with positive weight for every class: "
+                "use LevelBundle"
+            )
+        super().check(risk, reg)
+
+    @override
+    def init(self, risk: MulticlassRisk, reg: L1 | ElasticNet, w0: FloatArray) -> ProximalSweepsState:
+        norms = column_norms(risk.features, risk.weight)
+        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w0)))
+        Q = ShareDual(risk, reg, norms).near(scores + at.b)
+        progress = Progress(0, reg.value(w0) + at.value, least(risk, reg), 1)
+        return self._begun(risk, reg, Q, float(reg.terms.l1) * _unit(norms), (w0, at.b), scores + at.b, norms, progress)
+
+    @override
+    def carry(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
+        w = state.solution
+        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
+        progress = Progress(0, reg.value(w) + at.value, least(risk, reg), 1)
+        return self._begun(risk, reg, state.Q, state.eps, (w, at.b), scores + at.b, state.norms, progress)
+
+    @override
+    def step(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
+        # 1. Sweeps on the features and classes in use.
+        last, dual = state.progress, ShareDual(risk, reg, state.norms)
+        swept = _swept(dual, state)
+        W, Q, b = swept.W, swept.mean_Q, swept.b
+
+        # 2. J at the averages, and the bound that they prove.
+        by_class = np.zeros((risk.n_classes, risk.features.shape[1]))
+        by_class[:, state.columns] = W.T
+        w = by_class.reshape(-1)
+        scores = state.part.design.matmat(np.ascontiguousarray(W.T))
+        risk.phi.begin_at(b)
+        loss = risk.phi.settle(scores).value
+        found = reg.value(w) + loss
+        if not math.isfinite(found):
+            raise NonfiniteError(f"the value of the risk is {found}")
+        solution, objective = (w, found) if found < last.objective else (state.solution, last.objective)
+        V = dual.forces(Q, _design(risk))
+        proved = dual.bound(Q, V, b, objective)
+        lower_bound = tighter(last.lower_bound, proved, objective)
+        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
+
+        # 3. The eps with which sweeps and distances contribute to the gap alike.
+        missed = loss - dual.gain(Q) + float(np.vdot(W, V[state.columns])) + float(b @ dual.excess(Q))
+        eps = _balanced(dual, state.eps, missed, found - proved)
+        after = replace(
+            state, Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
+            work=state.work + swept.work, solution=solution, progress=progress,
+        )  # fmt: skip
+
+        # 4. The features and classes that the next step uses.
+        return self._with_others(dual, after, W, V, scores + b)
+
+    @override
+    def restored(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
+        return replace(state, part=_part(risk, state.columns, state.norms))
+
+    def _begun(
+        self, risk: MulticlassRisk, reg: L1 | ElasticNet, Q: FloatArray, eps: float,
+        center: tuple[FloatArray, FloatArray], scores: FloatArray, norms: FloatArray, progress: Progress,
+    ) -> ProximalSweepsState:  # fmt: skip
+        """All classes and the features with the largest forces, from shares, parameters and intercepts."""
+        w, b = center
+        W, V = w.reshape(risk.n_classes, -1).T, ShareDual(risk, reg, norms).forces(Q, _design(risk))
+        columns = self._columns(W, V, float(reg.terms.l1))
+        C = np.vstack([W[columns], *([b / _unit(norms)] if risk.fit_intercept else [])])
+        every = np.tile(np.arange(risk.n_classes, dtype=np.int32), (risk.n_samples, 1))
+        counts = np.full(risk.n_samples, risk.n_classes, np.int32)
+        part = _part(risk, columns, norms)
+        return ProximalSweepsState(part, columns, every, counts, Q, C, eps, scores, norms, 0, 0.0, w, progress)
+
+    def _with_others(
+        self, dual: ShareDual, state: ProximalSweepsState, W: FloatArray, V: FloatArray, scores: FloatArray
+    ) -> ProximalSweepsState:
+        """The state with other classes, and with other features where some are missing or too many are in use.
+
+        ``W`` : of the features in use.  ``V`` : forces on all.
+        """
+        moved = np.abs(scores - state.scores).max(axis=1)
+        reach = FAR * (moved + math.sqrt(float(np.mean(moved**2))))
+        classes, counts = np.empty_like(state.classes), np.empty_like(state.counts)
+        kernels.choose_classes(dual.margins + scores, state.Q, reach, classes, counts)
+        after = replace(state, classes=classes, counts=counts, scores=scores)
+
+        every, outside = np.zeros_like(V), np.abs(V).max(axis=1) > dual.l1
+        every[state.columns] = W
+        outside[state.columns] = False
+        columns, used = self._columns(every, V, dual.l1), state.columns.size
+        if not outside.any() and used <= SURPLUS * columns.size:
+            return after
+        every[state.columns] = state.C[:used]
+        C = np.vstack([every[columns], state.C[used:]])
+        return replace(after, part=_part(dual.risk, columns, state.norms), columns=columns, C=C)
+
+    def _columns(self, W: FloatArray, V: FloatArray, l1: float) -> Array:
+        """The features that are used, and those that may be: the ones with the largest forces if they are many."""
+        used = W.any(axis=1)
+        steepness = np.where(used, math.inf, np.abs(V).max(axis=1))
+        wanted = np.flatnonzero(steepness > NEAR * l1)
+        most = max(self.first, GROWTH * int(np.count_nonzero(used)))
+        if wanted.size > most:
+            wanted = np.sort(wanted[np.argpartition(-steepness[wanted], most)[:most]])
+        return wanted
+
+
+class Swept(NamedTuple):
+    """Where some sweeps have led, and the averages on the way."""
+
+    Q: FloatArray
+    C: FloatArray
+    mean_Q: FloatArray
+    W: FloatArray  # average parameters
+    b: FloatArray  # average intercepts
+    n_sweeps: int
+    work: float
+
+
+def _swept(dual: ShareDual, state: ProximalSweepsState) -> Swept:
+    """Sweeps, each followed by a move of C, as long as a step should take or there is time for."""
+    risk, part, order = dual.risk, state.part, np.flatnonzero((state.counts > 1) & (dual.risk.weight > 0.0))
+    Q, C, m, d = state.Q.copy(), state.C.copy(), dual.l2 + state.eps, state.columns.size
+    free = C.shape[0] - d  # the intercepts have no penalty: their distances are weighted as if they had l2
+    l1 = np.append(np.full(d, dual.l1), np.zeros(free))
+    weight = np.append(np.full(d, state.eps), np.full(free, m))
+    U = weight[:, None] * C
+    U[:d] += dual.forces(Q, part.design)
+    U[d:] += part.rows.constant * dual.excess(Q)
+    totals = np.zeros_like(Q), np.zeros_like(C)
+    rng, n_sweeps, work = np.random.default_rng(state.n_sweeps), 0, 0.0
+    due = max(INVESTED * risk.n_classes * _design(risk).rows().values.size, MORE * state.work)
+    while n_sweeps == 0 or not (expired() or n_sweeps >= MOST_SWEEPS or (n_sweeps >= LEAST_SWEEPS and work >= due)):
+        work += kernels.sweep_soft(
+            *part.rows, part.squares, risk.y, dual.costs, risk.weight, rng.permutation(order), state.classes,
+            state.counts, dual.l1, 1.0 / m, Q, U, totals[0],
+        )  # fmt: skip
+        kernels.move_center(l1, 1.0 / m, weight, C, U, totals[1])
+        n_sweeps += 1
+    kernels.average_shares(order, state.classes, state.counts, n_sweeps, Q, totals[0])
+    W = totals[1] / n_sweeps
+    return Swept(Q, C, totals[0], W[:d], part.rows.constant * W[d:].sum(axis=0), n_sweeps, work)
+
+
+def _balanced(dual: ShareDual, eps: float, missed: float, gap: float) -> float:
+    """The next eps.
+
+    ``missed`` : how much the shares are worse than the best ones for the scores.  The rest of the gap is due to the
+    distance from C, and smaller with a smaller eps, while the sweeps miss less with a larger one.
+    """
+    rest = max(gap - missed, 1e-12 * gap, 1e-300)
+    factor = math.pow(max(missed, 0.0) / (MISSED * rest), TOWARDS)
+    m = (dual.l2 + eps) * min(max(factor, 1.0 / FASTEST), FASTEST)
+    return max(m - dual.l2, LEAST_SHARE * m)
+
+
+def _part(risk: MulticlassRisk, columns: Array, norms: FloatArray) -> Part:
+    design = _design(risk)
+    if isinstance(design, SparseDesign):
+        design = some_columns(design, columns)
+    elif columns.size < design.shape[1]:
+        design = type(design)(np.take(design.X, columns, axis=1))
+    rows, squares = (
+        design.rows()._replace(constant=_unit(norms) if risk.fit_intercept else 0.0),
+        np.empty(risk.n_samples),
+    )
+    squared_norms(*rows, squares)
+    return Part(design, rows, squares)
+
+
+def _design(risk: MulticlassRisk) -> SparseDesign | DenseDesign:
+    assert isinstance(risk.features, SparseDesign | DenseDesign)
+    return risk.features
+
+
+def _unit(norms: FloatArray) -> float:
+    """The constant feature of the intercepts, as large as a row of X."""
+    return float(np.linalg.norm(norms)) or 1.0
