@@ -113,16 +113,16 @@ class SmoothLine(ScoreLine):
 
     def __init__(self, risk: LinearRisk, scores: FloatArray, rise: FloatArray, start: Expansion | None = None) -> None:
         super().__init__(risk, scores, rise)
-        self._start = start
+        self.start = start
         self._latest: tuple[float, Expansion | None] = 0.0, start
 
     def expansion(self, t: float) -> Expansion:
         """Value, slopes and second derivatives at t; kept at t = 0 and at the latest t."""
-        at = self._start if t == 0.0 else self._latest[1] if t == self._latest[0] else None
+        at = self.start if t == 0.0 else self._latest[1] if t == self._latest[0] else None
         if at is None:
             assert isinstance(self.risk.phi, SmoothMean)
             at = self.risk.phi.expand(self.scores_at(t))
-            self._start = at if t == 0.0 else self._start
+            self.start = at if t == 0.0 else self.start
             self._latest = t, at
         return at
 
@@ -142,7 +142,7 @@ class SmoothLine(ScoreLine):
 
     @override
     def turn(self, t: float, direction: FloatArray) -> SmoothLine:
-        start = self._latest[1] if t == self._latest[0] else self._start if t == 0.0 else None
+        start = self._latest[1] if t == self._latest[0] else self.start if t == 0.0 else None
         return type(self)(self.risk, self.scores_at(t), self.risk.design.matvec(direction), start)
 
 

@@ -139,10 +139,10 @@ class FreeSmooth(SmoothMean):
 
     @override
     def search(self, line: Expanded, slope: float, curvature: float, accuracy: float) -> float:
-        start = line.expansion(0.0)
-
         def joint(t: float, b: float) -> Joint:
-            at = start if t == 0.0 and b == start.intercept else self._at(line.scores + t * line.rise, b)
+            at = line.start
+            if at is None or t != 0.0 or b != at.intercept:
+                at = self._at(line.scores + t * line.rise, b)
             with np.errstate(all="ignore"):
                 total, mean = at.bend.sum(), (at.bend @ line.rise) / at.bend.sum()
                 own, both = at.slopes @ line.rise + slope + curvature * t, at.slopes.sum()
@@ -153,7 +153,7 @@ class FreeSmooth(SmoothMean):
             whole = at.value + slope * t + 0.5 * curvature * t * t
             return Joint(t, b, whole, float(reduced), float(dt), float(db), float(gain))
 
-        found = newton_in_both(joint, start.intercept, accuracy)
+        found = newton_in_both(joint, self._hint, accuracy)
         if found is None:
             return super().search(line, slope, curvature, accuracy)
         self._hint = found.b

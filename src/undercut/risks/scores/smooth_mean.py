@@ -34,6 +34,7 @@ class Expanded(Protocol):
 
     scores: FloatArray
     rise: FloatArray
+    start: Expansion | None  # the one at t = 0, if it is known
 
     def expansion(self, t: float) -> Expansion:
         """The expansion at t."""
@@ -41,6 +42,8 @@ class Expanded(Protocol):
 
 class Alone:
     """A line of scores that keeps nothing."""
+
+    start: Expansion | None = None
 
     def __init__(self, phi: SmoothMean, scores: FloatArray, rise: FloatArray) -> None:
         self.phi, self.scores, self.rise = phi, scores, rise
