@@ -42,7 +42,7 @@ ROUNDS = 4  # of descent that move slopes into their limits
 EXACT = 1e-9  # relative error of a model that is put down to rounding
 FAR = 6.0  # change of a score in a step from which on ...
 REACH = 10.0  # ... the next model lets the slope of a sample vanish within this change of its score, at most
-LONG_ROWS = 40  # entries of a working set per sample from which on a Gram matrix takes longer than descent
+LONG_ROWS = 80  # entries of a working set per sample from which on a Gram matrix takes longer than descent
 FEW = 300  # columns: up to here a dense working set has a Gram matrix
 ROWS = 0.5  # per column: from here on too
 
