@@ -121,6 +121,7 @@ DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS)
 TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
+PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
 DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
 NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
@@ -249,7 +250,7 @@ CASES = [
     (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
     (several_classes(200, Softmax()), L2(0.1), NEWTON_OR_PLANES),
     (several_classes(200, Softmax()), L2(1e-4), TruncatedNewton()),
-    (several_classes(34, Softmax()), L2(1e-4), TruncatedNewton()),
+    (several_classes(34, Softmax()), L2(1e-4), PRODUCTS_FIRST),
     (several_classes(33, Softmax()), L2(1e-4), Newton()),
 ]
 

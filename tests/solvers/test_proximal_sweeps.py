@@ -202,3 +202,10 @@ def test_what_it_cannot_solve_is_refused_with_a_remedy(risk, reg, message):
 def test_at_least_one_feature_is_taken_up():
     with pytest.raises(ParameterError, match="`first` must be at least 1"):
         ProximalSweeps(first=0)
+
+
+def test_averages_settle_however_many_sweeps_they_need():
+    """With at most a hundred sweeps in a step the bound stays where it is."""
+    risk = problem(3, fit_intercept=True, n=22, d=8)
+    result = minimize(risk, L1(1e-4), ProximalSweeps(), stop=Stop(gap_rel=1e-3, max_seconds=20.0))
+    assert result.status is Status.CONVERGED

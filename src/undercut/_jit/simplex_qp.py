@@ -40,7 +40,8 @@ def solve_warm(H, b, live, alpha, support, size, L, p, q, shift, tol, max_pivots
     while True:
         size, pivots = _to_hull_minimum(alpha, support, size, L, p, q, pivots)
         entering, residual = _most_violated(H, b, live, alpha)
-        if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0:
+        is_full = size >= support.size  # rounding may let a plane in twice
+        if residual <= tol or pivots >= max_pivots or alpha[entering] > 0.0 or is_full:
             return size, residual, pivots, NOWHERE
         alpha[entering] = DUST  # it has weight from now on, if only dust
         pivots += 1

@@ -86,7 +86,7 @@ from undercut.solvers.penalty_rows import PENALTY_ROWS
 from undercut.solvers.race import Race
 from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
-from undercut.solvers.row import FEW_STEPS, FINE, Row
+from undercut.solvers.row import FEW_STEPS, FINE, SEVERAL_STEPS, Row
 from undercut.solvers.sweep_conditions import (
     LONG_ENTRIES,
     TRIED_SWEEPS,
@@ -337,7 +337,11 @@ TABLE = (
     Row(
         f"smooth loss, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
         lambda risk, reg: is_narrow(risk) and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg),
-        lambda risk: TruncatedNewton(),
+        lambda risk: (
+            Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
+            if isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS
+            else TruncatedNewton()
+        ),
         "an approximate inverse makes its directions cheap at any lambda; its bound comes late, which loses races",
     ),
     Row(

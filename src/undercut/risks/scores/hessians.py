@@ -135,27 +135,37 @@ class SoftmaxHessian(InvertibleHessian):
         sample = sampled_rows(self.features, self._own.sum(axis=1), self.second.P.shape[1])
         P = self.second.P[sample.rows]
         weight = sample.weight / np.maximum((P * (1.0 - P)).sum(axis=1), 1e-300)
-        factor = _factor(class_hessian(sample.part, curvature_of(P, weight), centered=self.is_centered), ridge)
-        return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
+        matrix = class_hessian(sample.part, curvature_of(P, weight), centered=self.is_centered)
+        K, d = P.shape[1], sample.part.shape[1]
+        matrix += np.kron(np.ones((K, K)), np.eye(d) * (np.trace(matrix) / (K * d)))
+        factor = _factor(matrix, ridge)
+        return self._apart_from_mean(lambda V: cho_solve(factor, V.reshape(-1), check_finite=False), ridge)
+
+    def _apart_from_mean(self, solve: Inverse, ridge: FloatArray) -> Inverse:
+        """The inverse for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
+        shape = self.second.P.shape[1], -1
+        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(self._own.sum()) + 1e-300)
+
+        def inverse(v: FloatArray) -> FloatArray:
+            V = v.reshape(shape)
+            mean = V.mean(axis=0)
+            Z = solve(V - mean).reshape(V.shape)
+            Z += mean / flat - Z.mean(axis=0)
+            return Z.reshape(-1)
+
+        return inverse
 
     def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
-        """By class, for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
         parts = ridge.reshape(self.second.P.shape[1], -1)
         factors = [
             _sampled_factor(self.features, own, part, centered=self.is_centered)
             for own, part in zip(self._own.T, parts, strict=True)
         ]
-        flat = np.maximum(parts.mean(axis=0), SINGULAR * float(self._own.sum()) + 1e-300)
 
-        def inverse(v: FloatArray) -> FloatArray:
-            V = v.reshape(parts.shape)
-            mean = V.mean(axis=0)
-            rows = zip(factors, V - mean, strict=True)
-            Z = np.stack([cho_solve(factor, row, check_finite=False) for factor, row in rows])
-            Z += mean / flat - Z.mean(axis=0)
-            return Z.reshape(-1)
+        def solve(V: FloatArray) -> FloatArray:
+            return np.stack([cho_solve(one, row, check_finite=False) for one, row in zip(factors, V, strict=True)])
 
-        return inverse
+        return self._apart_from_mean(solve, ridge)
 
     def _inverse_of_means(self, ridge: FloatArray) -> Inverse:
         C, shape = self.second.C, (self.second.P.shape[1], self.features.shape[1])

@@ -38,7 +38,7 @@ from undercut.solvers.coordinate.working.columns import column_norms
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
-LEAST_SWEEPS, MOST_SWEEPS = 5, 100  # of a step
+LEAST_SWEEPS, MOST_SWEEPS = 5, 100_000  # of a step: a share of all work, without which averages do not settle
 INVESTED = 0.5  # entries of X times classes that they read, at least, as a share of all of them ...
 MORE = 0.1  # ... and of what all steps so far have read
 MISSED = 0.5  # what the sweeps leave of the gap, in units of what the distance to C adds to it: eps aims at that
