@@ -5,6 +5,7 @@
     python benchmarks/peers.py --processes 12  # as many jobs at a time, for a machine with more idle cores than that
     python benchmarks/peers.py --jobs 'hinge/L2/no intercept/rcv1'
     python benchmarks/peers.py --made-up       # 150 jobs on other, made-up sets
+    python benchmarks/peers.py --found         # 150 jobs on real sets that come with Python and its packages
     python benchmarks/peers.py --seed 1        # another selection of jobs, other draws of made-up sets
 
 A job is named loss/penalty/intercept/set/level of lambda/gap.  The selection is fixed by the seed, and every pair
@@ -40,6 +41,7 @@ from threadpoolctl import threadpool_limits
 
 from common import Table, print_machine
 from linear import PATIENCE, Fit, race
+from peers_found import SETS_OF as FOUND_SETS_OF
 from peers_jobs import (
     L1_SHARES,
     L2_LAMBDAS,
@@ -281,7 +283,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{N_QUICK} jobs, {QUICK_SECONDS:g} s for ours")
     parser.add_argument("--jobs", default="", metavar="PATTERN", help="regular expression that the names must contain")
-    parser.add_argument("--made-up", action="store_true", help="other sets, all made up")
+    sets = parser.add_mutually_exclusive_group()
+    sets.add_argument(
+        "--made-up", dest="sets_of", action="store_const", const=MADE_UP_SETS_OF, default=SETS_OF,
+        help="other sets, all made up",
+    )  # fmt: skip
+    sets.add_argument(
+        "--found", dest="sets_of", action="store_const", const=FOUND_SETS_OF, default=SETS_OF,
+        help="other sets, those that come with Python and its packages",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the selection and of made-up sets")
     parser.add_argument("--all-jobs", action="store_true", help="choose from every job that makes sense")
     parser.add_argument("--seconds", type=float, metavar="LIMIT", help="for one run of ours")
@@ -293,7 +303,7 @@ def main() -> None:
     parser.add_argument("--solver", default="auto", help="of ours, by name")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs and end")
     args = parser.parse_args()
-    jobs = all_jobs(MADE_UP_SETS_OF if args.made_up else SETS_OF, args.seed)
+    jobs = all_jobs(args.sets_of, args.seed)
     jobs = jobs if args.all_jobs else covering(jobs, N_JOBS, seed=args.seed)
     jobs = [job for job in (quick(jobs) if args.quick else jobs) if re.search(args.jobs, job.name)]
     if not jobs:

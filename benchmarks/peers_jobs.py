@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from common import DataMissing, data_file, data_path, load
+from peers_found import FINDERS
 from peers_made_up import MAKERS, made_up
 from undercut import (
     L1,
@@ -160,6 +161,9 @@ def data(name: str, targets: str, seed: int = 0) -> tuple[Any, np.ndarray]:
     """The samples of a set and its targets; ``DataMissing`` where the file is not here."""
     if name in MAKERS:
         return made_up(name, targets, seed)
+    if name in FINDERS:
+        X, found = FINDERS[name]()
+        return X, found[targets]
     if name in REGRESSION:
         return _regression(name, targets)
     if name == "20news":
@@ -198,7 +202,7 @@ def _check_file(name: str) -> None:
         data_file(Path("regression", REGRESSION[name]))
     elif name == "20news":
         data_file(NEWS_FILE)
-    elif name not in MAKERS:
+    elif name not in MAKERS and name not in FINDERS:
         data_path(name)
 
 

@@ -13,6 +13,7 @@ from undercut import Stop, minimize
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import peers
+import peers_found
 import peers_jobs
 import peers_rivals
 
@@ -45,6 +46,20 @@ def test_another_seed_selects_other_jobs_on_other_draws():
     assert len(first & second) < peers.N_JOBS // 10
     (X, _), (other, _) = (peers_jobs.made_up("tall", "signs", seed) for seed in (0, 1))
     assert not np.array_equal(X, other)
+
+
+def test_found_sets_have_the_targets_that_their_jobs_ask_for(monkeypatch):
+    """Docstrings of one module stand for those of all, which take long to read."""
+    texts = [
+        f"{text}\n\n{text}" for text in peers_found._docstrings(Path(np.__file__).parent / "linalg" / "_linalg.py")
+    ]
+    modules = ["sklearn.svm", "numpy.linalg"] * len(texts)
+    monkeypatch.setattr(peers_found, "docstrings", lambda: (texts, modules[: len(texts)]))
+    for targets, names in peers_found.SETS_OF.items():
+        for name in names:
+            X, y = peers_jobs.data(name, targets)
+            assert X.shape[0] == y.size
+            assert len(np.unique(y)) > 1
 
 
 def test_the_quick_selection_has_every_loss_penalty_and_set():

@@ -9,8 +9,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 HELPERS = {
-    "common", "conic", "limited", "multivariate_sets", "peers_jobs", "peers_made_up", "peers_rivals", "ranking_methods",
-    "ranking_sets", "results", "selection_methods", "speech_sets", "thousand_workers",
+    "common", "conic", "limited", "multivariate_sets", "peers_found", "peers_jobs", "peers_made_up", "peers_rivals",
+    "ranking_methods",    "ranking_sets", "results", "selection_methods", "speech_sets", "thousand_workers",
 }  # fmt: skip
 
 

@@ -159,9 +159,16 @@ CASES = [
     ),
     (several_classes(200, CrammerSinger()), L1(0.1), Relay(candidates=(ProximalSweeps(), Smoothing()))),
     (several_classes(200, CrammerSinger()), ElasticNet(0.1), Relay(candidates=(ProximalSweeps(), LevelBundle()))),
-    (Problem("absolute", n=300).risk(), L2(1e-4), POINTS_FIRST),
-    (Problem("absolute", n=300).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=300, d=7).risk(), L2(1e-6), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(1e-4), POINTS_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(0.1), PLANES_FIRST),
     (Problem("absolute", n=3000, d=100).risk(), L2(1e-4), POINTS_FIRST),
+    (Problem("absolute", n=3001, d=39).risk(), L2(1e-7), PLANES_FIRST),
+    (Problem("absolute", n=3001, d=12, fit_intercept=True).risk(), L2(1e-7), POINTS_FIRST),
+    (Problem("absolute", n=3001, d=11, fit_intercept=True).risk(), L2(1e-7), PLANES_FIRST),
+    (dense(2000, 80, Hinge()), L2(3e-3), POINTS_FIRST),
+    (dense(2000, 80, Hinge()), L2(5e-3), PLANES_FIRST),
+    (dense(2000, 101, Hinge()), L2(3e-3), PLANES_FIRST),
     (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge").risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge").risk(), L2(1e-5), PLANES_FIRST),
@@ -175,7 +182,7 @@ CASES = [
     (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
     (Problem("hinge", d=40).risk(), L2(1e-2), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge", d=40).risk(), L2(1e2), LineSearchBundle()),
-    (Problem("hinge", d=39).risk(), L2(1e-2), PLANES_FIRST),
+    (Problem("hinge", d=39).risk(), L2(0.3), PLANES_FIRST),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -261,8 +268,12 @@ def test_the_first_row_that_holds_decides(risk, reg, expected):
 
 
 FINE_CASES = [
-    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
-    (Problem("absolute", n=300).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("hinge", d=8).risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge", d=7).risk(), L2(1e-5), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
+    (Problem("absolute", n=3001, d=20).risk(), L2(1e-7), POINTS_FIRST),
+    (Problem("absolute", n=3001, d=19).risk(), L2(1e-7), PLANES_FIRST),
     (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-6), POINTS_FIRST),
@@ -292,6 +303,15 @@ def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_n
     taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.1)]
     assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
     assert resolve("auto", LinearRisk(X, y, Logistic(), fit_intercept=True), L2(1.0)) == NEWTON_OR_PLANES
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_unit_of_the_targets_does_not_change_the_choice(scale):
+    """With targets of another unit, lambda in that unit is the same problem."""
+    risk = Problem("absolute", n=300, d=10).risk()
+    scaled = LinearRisk(risk.design, scale * risk.y, Absolute())
+    taken = [resolve("auto", scaled, L2(lam / scale), gap) for lam, gap in [(1e-2, 1e-6), (1e-4, 1e-3), (1e-4, 1e-6)]]
+    assert taken == [POINTS_FIRST, POINTS_FIRST, POINTS_FIRST]
 
 
 def test_large_entries_in_single_precision_do_not_overflow():

@@ -38,11 +38,11 @@ from undercut.solvers.class_rows import CLASS_ROWS
 from undercut.solvers.conditions import (
     CLASS_PARAMS,
     FEW_PARAMS,
-    LONG_ROWS,
-    LONGEST_ROWS,
+    FINE_LIMITS,
     MANY_FEATURES,
     NEWTON_PARAMS,
     PER_SAMPLE,
+    ROUGH_LIMITS,
     SEVERAL_FEATURES,
     SEVERAL_PARAMS,
     SHORT_ROWS,
@@ -207,7 +207,7 @@ TABLE = (
         f"kinked loss, very weak regularization, sparse X with {LONG_ENTRIES} entries a row, at most {FEW_PARAMS} "
         "parameters",
         lambda risk, reg: (
-            has_long_rows(risk) and may_beat_interior_points(risk, reg) and is_weak_for_rows(risk, reg, LONGEST_ROWS)
+            has_long_rows(risk) and may_beat_interior_points(risk, reg) and is_weak_for_rows(risk, reg, ROUGH_LIMITS)
         ),
         lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR), trial=tried_sweeps(risk)),
         "Hessians are expensive, and where few samples are within the margin sweeps are soon near the optimum",
@@ -215,7 +215,7 @@ TABLE = (
     Row(
         f"kinked loss, very weak regularization, at most {FEW_PARAMS} parameters",
         lambda risk, reg: (
-            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONGEST_ROWS)
+            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, ROUGH_LIMITS)
         ),
         lambda risk: Relay(candidates=INTERIOR),
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
@@ -238,7 +238,7 @@ TABLE = (
     Row(
         f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters",
         lambda risk, reg: (
-            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, LONG_ROWS)
+            has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, FINE_LIMITS)
         ),
         lambda risk: Relay(candidates=INTERIOR),
         "a few more Newton steps make the gap a thousand times smaller, which takes planes several times as long",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -51,9 +51,10 @@ FEW_PARAMS = 1000  # up to here an interior point step costs some passes over th
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
 STEP_WORK = 10**10  # samples times squared parameters: such a step takes about a second
 SPARSE_WORK = 10  # a product of two entries of a sparse row takes as long as so many of BLAS
-SEVERAL_PARAMS = 40  # below, a margin loss needs so few planes that they take less time at any lambda
+SEVERAL_PARAMS = 40  # below, so few planes are needed that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
-LONG_ROWS, LONGEST_ROWS = 2e5, 2e7  # mean squared length of a row over lambda: above, the same to fine and any gaps
+FEWEST_PARAMS = 8  # below, planes are few at any lambda
+LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes a few milliseconds
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
@@ -159,15 +160,47 @@ def is_weak(risk: Risk, reg: Regularizer) -> bool:
     return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
 
 
-def is_weak_for_rows(risk: Risk, reg: Regularizer, long_rows: float) -> bool:
+class Limits(NamedTuple):
+    """From where on interior point steps take less time than planes, which need more steps for a smaller gap."""
+
+    long_rows: float  # mean squared length of a row over lambda
+    params: int  # with many samples and a dense X; with fewer, planes are too few at any lambda: some three for each
+    condition: float  # of the dual, with few samples and a dense X
+
+
+# without a free intercept, and with one, whose search in every step makes planes several times as expensive
+ROUGH_LIMITS = Limits(2e7, 40, 10.0), Limits(2e7, 12, 2.0)
+FINE_LIMITS = Limits(2e5, 20, 0.1), Limits(2e5, 8, 0.1)
+
+
+def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]) -> bool:
     """The same for more samples, where lambda may be small beside the squares of features too."""
-    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, MarginLoss)):
-        return is_weak(risk, reg)
-    if risk.n_params < SEVERAL_PARAMS and risk.n_samples > FEW_SAMPLES:
+    if not isinstance(risk, LinearRisk):
         return False
-    X = risk.design
-    has_long_rows = isinstance(X, Matrix) and _mean_square(X) > long_rows * reg.strong_convexity
+    X, limit = risk.design, limits[risk.fit_intercept]
+    enough = limit.params if isinstance(X, DenseDesign) else SEVERAL_PARAMS
+    if risk.n_samples > FEW_SAMPLES and risk.n_params < enough:
+        return False
+    if _has_quick_steps(risk):
+        weak = dual_condition(cast(DenseDesign, X), reg) > limit.condition * _spread(risk)
+        return weak and risk.n_params >= FEWEST_PARAMS
+    if not isinstance(risk.loss, MarginLoss):
+        return is_weak(risk, reg)
+    has_long_rows = isinstance(X, Matrix) and _mean_square(X) > limit.long_rows * reg.strong_convexity
     return has_long_rows or is_weak(risk, reg)
+
+
+def _has_quick_steps(risk: LinearRisk) -> bool:
+    """Whether X is dense, with few samples, and an interior point step takes a few milliseconds."""
+    work = risk.n_samples * risk.n_params**2
+    return isinstance(risk.design, DenseDesign) and risk.n_samples <= FEW_SAMPLES and work <= LITTLE_WORK
+
+
+def _spread(risk: LinearRisk) -> float:
+    """The size of scores that matter: how far targets are apart, and 1 for margins."""
+    if isinstance(risk.loss, MarginLoss):
+        return 1.0
+    return float(risk.weight @ np.abs(risk.y - risk.weight @ risk.y))
 
 
 def is_short(risk: Risk) -> bool:
