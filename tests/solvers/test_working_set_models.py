@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L1, LinearRisk, Logistic, Poisson, SquaredHinge, Stop, minimize
+from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Stop, minimize
 from undercut.maps.csr import SparseDesign
 from undercut.solvers import WorkingSet
 from undercut.solvers.coordinate.working.columns import Penalty, PointwiseModel, Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, Trial
-from undercut.solvers.coordinate.working.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.gram_columns import CompactColumns, descend_gram
 from undercut.solvers.coordinate.working.pointwise_problem import REACH, PointwiseProblem
 
 
@@ -169,3 +169,16 @@ def test_features_that_turn_out_not_to_be_needed_leave_the_working_set():
         sizes.append(state.columns.ids.size)
     assert min(sizes) < 0.5 * sizes[0]
     assert np.isin(np.flatnonzero(state.w), state.columns.ids).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_columns", "kind"),
+    [(Squared(), 60, CompactColumns), (SquaredHinge(), 60, SparseColumns), (Squared(), 600, SparseColumns)],
+    ids=["one matrix for all models", "another for every model", "too large a matrix"],
+)
+def test_few_sparse_columns_have_a_gram_matrix_where_all_models_share_it(loss, n_columns, kind):
+    rng = np.random.default_rng(3)
+    X = sp.random(1000, n_columns, density=2.0 / n_columns, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(1000) < 0.5, 1.0, -1.0), loss)
+    problem = PointwiseProblem(risk, L1(0.01), np.ones(n_columns))
+    assert type(problem.columns(np.arange(n_columns))) is kind

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer, SmoothLoss
-from undercut.losses import Logistic, Poisson
+from undercut.losses import Logistic, Poisson, Squared
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
@@ -43,7 +43,8 @@ EXACT = 1e-9  # relative error of a model that is put down to rounding
 FAR = 6.0  # change of a score in a step from which on ...
 REACH = 10.0  # ... the next model lets the slope of a sample vanish within this change of its score, at most
 LONG_ROWS = 80  # entries of a working set per sample from which on a Gram matrix takes longer than descent
-FEW = 300  # columns: up to here a dense working set has a Gram matrix
+FEW = 300  # columns: up to here a working set has a Gram matrix if it is dense or the loss quadratic
+REUSED = 2.0  # entries of the Gram matrix of a quadratic loss per entry of sparse columns, at most; of others 1
 ROWS = 0.5  # per column: from here on too
 
 
@@ -73,7 +74,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array, last: Columns | None = None) -> Columns:
-        return columns_of(self.design, ids, last)
+        return columns_of(self.design, ids, last, is_quadratic=isinstance(self.risk.loss, Squared))
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
@@ -231,12 +232,14 @@ class PointwiseProblem(SparseProblem):
         return float(self.weight @ values), self.weight * slopes
 
 
-def columns_of(design: Design, ids: Array, last: Columns | None) -> Columns:
-    """Copy some columns of a design, or of those at hand."""
+def columns_of(design: Design, ids: Array, last: Columns | None, is_quadratic: bool) -> Columns:
+    """Copy some columns of a design, or of those at hand; ``is_quadratic`` : one Gram matrix serves all models."""
+    is_few = ids.size <= FEW
     if isinstance(design, SparseDesign):
         n_entries = int(design.counts[ids].sum())
-        is_small = ids.size**2 <= n_entries <= LONG_ROWS * design.shape[0]
+        is_few = ids.size**2 <= n_entries or (is_quadratic and (is_few or ids.size**2 <= REUSED * n_entries))
+        is_small = is_few and n_entries <= LONG_ROWS * design.shape[0]
         return CompactColumns(some_columns(design, ids), ids) if is_small else SparseColumns(design, ids, last)
     assert isinstance(design, DenseDesign)
-    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
+    is_small = is_few or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
