@@ -141,8 +141,8 @@ def test_slopes_moved_into_their_limits_prove_a_valid_and_a_better_bound(loss, i
     wider = problem._widened(columns, outside.copy())
     assert np.array_equal(wider.ids, np.union1d(used, np.flatnonzero(outside)))
     scaled = problem.bound(start.slopes, start.gradient, alive, best.objective)
-    bends, tol = problem._bends(start.scores + start.intercept), Tolerance(1e-3 * reg.terms.l1)
-    moved = problem.moved(scaled, bends, wider, tol, alive, best.objective)
+    tol = Tolerance(1e-3 * reg.terms.l1)
+    moved = problem.moved(scaled, start.bend, wider, tol, alive, best.objective)
     assert scaled.value < moved.value <= best.objective
 
 

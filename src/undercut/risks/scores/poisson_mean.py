@@ -85,8 +85,14 @@ class FreePoisson(FixedPoisson):
 
     def __init__(self, y: FloatArray, weight: FloatArray) -> None:
         super().__init__(y, weight)
+        self._fixed = FixedPoisson(y, weight)
         self._used = np.flatnonzero(weight)
         self._total = float(self.counts.sum())
+
+    @property
+    @override
+    def fixed(self) -> SmoothMean:
+        return self._fixed
 
     @override
     def _settled(self, scores: FloatArray) -> tuple[float, FloatArray]:

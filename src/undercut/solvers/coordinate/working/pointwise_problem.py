@@ -17,11 +17,12 @@ from numpy.linalg import norm
 from typing_extensions import override
 
 from undercut.accuracy import wanted_gap
-from undercut.contracts import Design, Regularizer, SmoothLoss
+from undercut.contracts import Design, Regularizer
 from undercut.losses import Logistic, Poisson, Squared
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
+from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.solvers.bounds import balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.column_parts import some_columns
@@ -58,7 +59,9 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known
+        self._conjugate, self.smoothness = known, known.smoothness
+        assert isinstance(risk.phi, SmoothMean)
+        self._phi = risk.phi
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
@@ -78,25 +81,25 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
-        at = self.risk.phi.evaluate(scores)
-        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
-        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+        at = self._phi.expand(scores)
+        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes
+        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept, at.bend)
 
     @override
     def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
         if not self.risk.fit_intercept:
-            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
+            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0, at.bend)
         b, last = float(intercept), math.inf
         while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
-            bend = float(self._bends(at.scores).sum())
-            if not (total < 0.5 * last and bend > 0.0):
+            total_bend = float(_known(at.bend).sum())
+            if not (total < 0.5 * last and total_bend > 0.0):
                 return super().settled(at, b)
-            shift = -float(at.slopes.sum()) / bend
+            shift = -float(at.slopes.sum()) / total_bend
             scores = at.scores + shift
-            value, slopes = self.mean(scores)
-            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes), b + shift, total
+            value, slopes, bend = self.mean(scores)
+            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes, bend=bend), b + shift, total
         slopes = balanced(at.slopes)
-        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
+        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b, at.bend)
 
     @override
     def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
@@ -131,9 +134,10 @@ class PointwiseProblem(SparseProblem):
 
     def _inside(self, slopes: FloatArray, others: FloatArray) -> FloatArray:
         """The slopes, but ``others`` where they are no slopes of the loss at any score."""
-        known = np.isfinite(self.conjugate(slopes, 1.0))
+        weight, chosen = self.used(self.weight), self.used(slopes)
+        is_slope = self._conjugate.is_slope(self.used(self.risk.y), chosen / weight)
         inside = others.copy()
-        inside[self.weight > 0.0] = np.where(known, self.used(slopes), self.used(others))
+        inside[self.weight > 0.0] = np.where(is_slope, chosen, self.used(others))
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override
@@ -153,11 +157,10 @@ class PointwiseProblem(SparseProblem):
         if self.penalty.misfit(w, last_bound.gradient) > NEARLY * wanted:
             return last_bound
         columns = self._widened(last.columns, alive & (np.abs(last_bound.gradient) > self.penalty.l1))
-        bends = self._bends(point.scores + point.intercept)
         tol = Tolerance(tolerance(self.penalty, w, progress.objective, wanted))
         return max(
             last_bound,
-            self.moved(last_bound, bends, columns, tol, alive, progress.objective),
+            self.moved(last_bound, _known(point.bend), columns, tol, alive, progress.objective),
             key=lambda bound: bound.value,
         )
 
@@ -183,7 +186,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
         weight = self.used(self.weight)
-        return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
+        return np.asarray(weight * self._conjugate.values(self.used(self.risk.y), share * self.used(slopes) / weight))
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:
@@ -191,19 +194,12 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
-        bend = self._bends(at.scores)
+        bend = _known(at.bend)
         if at.moved > FAR and isinstance(self.risk.loss, Logistic | Poisson):
             bend = np.maximum(bend, np.abs(at.slopes) / REACH)
         flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
-
-    def _bends(self, scores: FloatArray) -> FloatArray:
-        """Weighted second derivatives."""
-        loss, weight = self.risk.loss, self.weight
-        assert isinstance(loss, SmoothLoss)
-        curvature = loss.curvature(self.risk.y, scores)
-        return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
 
     def excess(self, w: FloatArray, point: Point) -> float:
         """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
@@ -212,7 +208,7 @@ class PointwiseProblem(SparseProblem):
         loss is a likelihood.
         """
         squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
-        bend = float(self._bends(point.scores + point.intercept).sum())
+        bend = float(_known(point.bend).sum())
         used = int(np.count_nonzero(w))
         return used * squares / (self.weight.size * bend) if bend > 0.0 else math.inf
 
@@ -225,11 +221,14 @@ class PointwiseProblem(SparseProblem):
         return np.asarray(bend + damping * np.abs(slopes))
 
     @override
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self._uses_all:
-            values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
-        return float(self.weight @ values), self.weight * slopes
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return self._phi.fixed.expand(scores)[:3]
+
+
+def _known(bend: FloatArray | None) -> FloatArray:
+    """Second derivatives, which every loss with one score per sample has."""
+    assert bend is not None
+    return bend
 
 
 def columns_of(design: Design, ids: Array, last: Columns | None, is_quadratic: bool) -> Columns:

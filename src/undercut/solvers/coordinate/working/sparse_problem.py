@@ -58,6 +58,7 @@ class Iterate(NamedTuple):
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
     moved: float  # largest change of a score in the last step
+    bend: FloatArray | None  # weighted second derivatives of the losses; ``None`` with several classes
     last: Last | None = None
 
 
@@ -69,6 +70,7 @@ class Point(NamedTuple):
     gradient: FloatArray  # X' slopes
     scores: FloatArray  # X w, up to a constant where the intercept is free
     intercept: FloatArray | float
+    bend: FloatArray | None = None  # weighted second derivatives of the losses; ``None`` with several classes
 
 
 class Bound(NamedTuple):
@@ -118,8 +120,8 @@ class SparseProblem(ABC):
         """The risk at the best intercept."""
 
     @abstractmethod
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Value and slopes of the weighted losses at scores that include the intercept."""
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray | None]:
+        """The weighted losses at scores that include the intercept: value, slopes, and what ``Iterate.bend`` is."""
 
     @abstractmethod
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
@@ -256,14 +258,15 @@ class SparseProblem(ABC):
         w = move.w if t == 1.0 else at.w + t * (move.w - at.w)
         scores = at.scores + t * move.scores
         with np.errstate(over="ignore", invalid="ignore"):
-            value, slopes = self.mean(scores)
+            value, slopes, bend = self.mean(scores)
         moved = t * float(np.abs(self.used(move.scores)).max(initial=0.0))
-        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping, moved)
+        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping, moved, bend)
 
     def iterate(self, w: FloatArray, point: Point, damping: float, moved: float = 0.0) -> Iterate:
         """The iterate at a point, with its parameters in the working set; ``moved`` as in the last one."""
         value = point.value + self.penalty.value(w)
-        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping, moved)
+        scores = point.scores + point.intercept
+        return Iterate(w, scores, value, point.value, point.slopes, damping, moved, point.bend)
 
 
 def largest(by_row: FloatArray) -> FloatArray:
