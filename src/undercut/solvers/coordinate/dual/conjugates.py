@@ -94,12 +94,13 @@ class SmoothConjugate(NamedTuple):
     """The conjugate of one smooth loss, as functions of targets and slopes v."""
 
     finite: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v) where v is a slope of the loss, else meaningless
-    is_slope: Callable[[FloatArray, FloatArray], Array]  # whether v is a slope of the loss at some score, or a limit
+    is_slope: Callable[[FloatArray, FloatArray], Array] | None  # whether v is a slope of the loss; ``None``: always
     smoothness: float  # the largest second derivative of the loss
 
     def values(self, y: FloatArray, v: FloatArray) -> FloatArray:
         """``l*(v)``, infinite where v is no slope of the loss."""
-        return np.where(self.is_slope(y, v), self.finite(y, v), np.inf)
+        finite = self.finite(y, v)
+        return finite if self.is_slope is None else np.where(self.is_slope(y, v), finite, np.inf)
 
 
 def _of_counts(p: FloatArray) -> FloatArray:
@@ -113,7 +114,7 @@ def _of_odds(p: FloatArray) -> FloatArray:
 
 
 _SIMPLE: dict[type[Loss], SmoothConjugate] = {
-    losses.Squared: SmoothConjugate(lambda y, v: v * (0.5 * v + y), lambda y, v: np.ones(v.shape, bool), 1.0),
+    losses.Squared: SmoothConjugate(lambda y, v: v * (0.5 * v + y), None, 1.0),
     losses.SquaredHinge: SmoothConjugate(lambda y, v: v * (0.25 * v + y), lambda y, v: y * v <= 0.0, 2.0),
     losses.Logistic: SmoothConjugate(
         lambda y, v: _of_odds(np.abs(v)), lambda y, v: (y * v <= 0.0) & (np.abs(v) <= 1.0), 0.25

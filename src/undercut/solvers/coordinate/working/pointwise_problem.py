@@ -60,6 +60,7 @@ class PointwiseProblem(SparseProblem):
         known = smooth_conjugate(risk.loss)
         assert known is not None
         self._conjugate, self.smoothness = known, known.smoothness
+        self._is_quadratic = isinstance(risk.loss, Squared)
         assert isinstance(risk.phi, SmoothMean)
         self._phi = risk.phi
 
@@ -77,7 +78,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array, last: Columns | None = None) -> Columns:
-        return columns_of(self.design, ids, last, is_quadratic=isinstance(self.risk.loss, Squared))
+        return columns_of(self.design, ids, last, self._is_quadratic)
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
@@ -124,6 +125,8 @@ class PointwiseProblem(SparseProblem):
 
         Some are no slopes of the loss at any score: those at the point take their place.
         """
+        if self._is_quadratic:  # but for rounding, those of the model are those at the point
+            return None
         change = last.model.through(last.move.scores)
         ahead = last.model.slopes + change
         error, size = norm(ahead - slopes), norm(change)
@@ -134,10 +137,12 @@ class PointwiseProblem(SparseProblem):
 
     def _inside(self, slopes: FloatArray, others: FloatArray) -> FloatArray:
         """The slopes, but ``others`` where they are no slopes of the loss at any score."""
-        weight, chosen = self.used(self.weight), self.used(slopes)
-        is_slope = self._conjugate.is_slope(self.used(self.risk.y), chosen / weight)
-        inside = others.copy()
-        inside[self.weight > 0.0] = np.where(is_slope, chosen, self.used(others))
+        inside, is_slope = slopes, self._conjugate.is_slope
+        if is_slope is not None:
+            weight, chosen = self.used(self.weight), self.used(slopes)
+            inside = others.copy()
+            is_inside = is_slope(self.used(self.risk.y), chosen / weight)
+            inside[self.weight > 0.0] = np.where(is_inside, chosen, self.used(others))
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override

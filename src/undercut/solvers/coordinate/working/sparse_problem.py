@@ -168,8 +168,9 @@ class SparseProblem(ABC):
         l1, l2 = self.penalty
         squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        steep = np.abs(gradient if alive.all() else gradient[alive])
-        norms = self.norms if alive.all() else self.norms[alive]
+        is_whole = bool(alive.all())
+        steep = np.abs(gradient if is_whole else gradient[alive])
+        norms = self.norms if is_whole else self.norms[alive]
         steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         inside = min(1.0, l1 / steepest) if steepest > 0.0 else 1.0
         high = steep[steep > l1]
