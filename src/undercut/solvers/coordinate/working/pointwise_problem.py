@@ -60,7 +60,7 @@ class PointwiseProblem(SparseProblem):
         known = smooth_conjugate(risk.loss)
         assert known is not None
         self._conjugate, self.smoothness = known, known.smoothness
-        self._is_quadratic = isinstance(risk.loss, Squared)
+        self.is_quadratic = isinstance(risk.loss, Squared)
         assert isinstance(risk.phi, SmoothMean)
         self._phi = risk.phi
 
@@ -78,7 +78,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array, last: Columns | None = None) -> Columns:
-        return columns_of(self.design, ids, last, self._is_quadratic)
+        return columns_of(self.design, ids, last, self.is_quadratic)
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
@@ -125,7 +125,7 @@ class PointwiseProblem(SparseProblem):
 
         Some are no slopes of the loss at any score: those at the point take their place.
         """
-        if self._is_quadratic:  # but for rounding, those of the model are those at the point
+        if self.is_quadratic:  # but for rounding, those of the model are those at the point
             return None
         change = last.model.through(last.move.scores)
         ahead = last.model.slopes + change

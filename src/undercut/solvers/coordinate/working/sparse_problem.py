@@ -88,6 +88,7 @@ class SparseProblem(ABC):
     weight: FloatArray
     design: Design
     smoothness: float  # the largest second derivative of the loss
+    is_quadratic: bool = False  # whether a model is the risk itself
     model_accuracy: ClassVar[float] = 0.1  # share of the violation at a Newton step to which its model is minimized
 
     def __init__(self, reg: Regularizer, norms: FloatArray) -> None:
@@ -234,8 +235,11 @@ class SparseProblem(ABC):
 
         ``is_whole`` : a whole move is preferred, because only that leaves zero what the model makes zero.
         """
+        whole = self._moved(at, move, 1.0)
+        if self.is_quadratic and whole.value <= at.value:
+            return 1.0, whole
         change = move.w - at.w
-        trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
+        trials = {0.0: at, 1.0: whole}
 
         def point(t: float) -> Along:
             if t not in trials:
