@@ -204,7 +204,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
 
 def _is_used(w: FloatArray) -> Array:
     """The features with a parameter that is not zero."""
-    return (w != 0.0) if w.ndim == 1 else (w != 0.0).any(axis=1)
+    return np.asarray(w if w.ndim == 1 else w.any(axis=1), bool)
 
 
 def _likely(state: WorkingSetState, used: Array, size: int) -> Array:
