@@ -438,6 +438,34 @@ def test_a_conjugate_is_the_largest_difference(loss):
             assert exact == pytest.approx(float((v * s - values).max()), abs=1e-6)
 
 
+@smooth
+def test_a_conjugate_is_infinite_where_no_score_has_such_a_slope(loss):
+    case = LOSSES[loss]
+    known = smooth_conjugate(case.loss)
+    y = case.draw_targets(np.random.default_rng(0), 6)
+    for v in (-40.0, -2.0, -1.0, -0.3, 0.0, 0.3, 1.0, 2.0, 40.0):
+        slopes = np.full_like(y, v)
+        ends = [case.loss.value_slope(y, np.full_like(y, s))[1] for s in (-50.0, 50.0)]
+        is_slope = np.ones(y.size, bool) if known.is_slope is None else known.is_slope(y, slopes)
+        assert np.array_equal(is_slope, (ends[0] - 1e-9 <= slopes) & (slopes <= ends[1] + 1e-9))
+        assert np.array_equal(is_slope, np.isfinite(known.values(y, slopes)))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@smooth
+def test_points_and_iterates_know_the_second_derivatives_at_their_scores(loss, intercept):
+    case = LOSSES[loss]
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((30, 4)), case.draw_targets(rng, 30)
+    weight = rng.integers(0, 3, 30).astype(float)
+    problem = PointwiseProblem(LinearRisk(X, y, case.loss, weight, fit_intercept=intercept), L1(0.01), np.ones(4))
+    point = problem.point(X @ rng.standard_normal(4))
+    start = problem.iterate(np.zeros(4), point, 0.0)
+    end = problem.descend(problem.columns(np.arange(4)), start, point.gradient, 1e-9, Effort(1, 30))
+    for bend, scores in ((point.bend, point.scores + point.intercept), (end.bend, end.scores)):
+        np.testing.assert_allclose(bend, problem.weight * case.loss.curvature(y, scores), atol=1e-12)
+
+
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20))
 def test_balanced_slopes_sum_to_zero_and_only_shrink(slopes):
     slopes = np.array(slopes)

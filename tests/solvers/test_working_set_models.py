@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L1, LinearRisk, Logistic, Poisson, SquaredHinge, Stop, minimize
+from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Stop, minimize
 from undercut.maps.csr import SparseDesign
 from undercut.solvers import WorkingSet
+from undercut.solvers.coordinate.working import gram_columns, sparse_problem
 from undercut.solvers.coordinate.working.columns import Penalty, PointwiseModel, Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, Trial
-from undercut.solvers.coordinate.working.gram_columns import descend_gram
+from undercut.solvers.coordinate.working.gram_columns import CompactColumns, descend_gram
 from undercut.solvers.coordinate.working.pointwise_problem import REACH, PointwiseProblem
+from undercut.solvers.coordinate.working.sparse_problem import Effort
 
 
 def test_a_newton_step_on_a_model_lowers_it_and_ends_in_exact_zeros():
@@ -141,8 +143,8 @@ def test_slopes_moved_into_their_limits_prove_a_valid_and_a_better_bound(loss, i
     wider = problem._widened(columns, outside.copy())
     assert np.array_equal(wider.ids, np.union1d(used, np.flatnonzero(outside)))
     scaled = problem.bound(start.slopes, start.gradient, alive, best.objective)
-    bends, tol = problem._bends(start.scores + start.intercept), Tolerance(1e-3 * reg.terms.l1)
-    moved = problem.moved(scaled, bends, wider, tol, alive, best.objective)
+    tol = Tolerance(1e-3 * reg.terms.l1)
+    moved = problem.moved(scaled, start.bend, wider, tol, alive, best.objective)
     assert scaled.value < moved.value <= best.objective
 
 
@@ -169,3 +171,45 @@ def test_features_that_turn_out_not_to_be_needed_leave_the_working_set():
         sizes.append(state.columns.ids.size)
     assert min(sizes) < 0.5 * sizes[0]
     assert np.isin(np.flatnonzero(state.w), state.columns.ids).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_columns", "kind"),
+    [(Squared(), 60, CompactColumns), (SquaredHinge(), 60, SparseColumns), (Squared(), 600, SparseColumns)],
+    ids=["one matrix for all models", "another for every model", "too large a matrix"],
+)
+def test_few_sparse_columns_have_a_gram_matrix_where_all_models_share_it(loss, n_columns, kind):
+    rng = np.random.default_rng(3)
+    X = sp.random(1000, n_columns, density=2.0 / n_columns, format="csr", random_state=rng)
+    risk = LinearRisk(X, np.where(rng.random(1000) < 0.5, 1.0, -1.0), loss)
+    problem = PointwiseProblem(risk, L1(0.01), np.ones(n_columns))
+    assert type(problem.columns(np.arange(n_columns))) is kind
+
+
+@pytest.mark.parametrize(
+    ("similar", "needs_newton"), [(0.9, False), (0.999, True)], ids=["unlike columns", "similar columns"]
+)
+def test_a_small_gram_matrix_needs_newton_steps_only_if_its_columns_are_similar(similar, needs_newton, monkeypatch):
+    calls, newton = [], gram_columns._newton_on_support
+    monkeypatch.setattr(gram_columns, "_newton_on_support", lambda *args: (calls.append(1), newton(*args)))
+    H = np.full((6, 6), similar) + (1.0 - similar) * np.eye(6)
+    w, penalty = np.zeros(6), Penalty(0.1, 0.0)
+    gradient = -H @ np.array([1.0, -2.0, 0.5, 0.0, 0.0, 3.0])
+    start = gradient.copy()
+    descend_gram(H, gradient, w, penalty, 1e-10)
+    np.testing.assert_allclose(gradient, start + H @ w, atol=1e-12)
+    assert penalty.violation(w, gradient).max() <= 1e-10
+    assert bool(calls) == needs_newton
+
+
+def test_a_step_of_a_quadratic_loss_is_whole_and_lowers_the_objective(monkeypatch):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((50, 6))
+    risk = LinearRisk(X, X @ rng.standard_normal(6) + 1.0, Squared(), fit_intercept=True)
+    problem = PointwiseProblem(risk, L1(0.01), np.ones(6))
+    point = problem.point(np.zeros(50))
+    start, columns = problem.iterate(np.zeros(6), point, 0.0), problem.columns(np.arange(6))
+    monkeypatch.setattr(sparse_problem, "minimize_convex", lambda *args, **settings: pytest.fail("no search"))
+    end = problem.descend(columns, start, point.gradient, 1e-9, Effort(1, 30))
+    assert end.value < start.value
+    np.testing.assert_array_equal(end.w, end.last.move.w)

@@ -54,21 +54,21 @@ PENALTY_ROWS = (
     ),
     Row(
         f"L1 or elastic net, smooth loss, dense X with at most {FEW_PARAMS} samples and more features, tiny lambda",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and ends_a_path(risk, reg),
+        lambda risk, reg: ends_a_path(risk, reg) and accepts(WorkingSet(), risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
         "nearly as many parameters as samples are not zero, and which ones hardly matters to an interior point step",
     ),
     Row(
         f"logistic, squared hinge or Huber loss with L1 or elastic net, at most {FEW_PARAMS} parameters, lambda below "
         f"{TINY_SHARE:g} of the smallest with w = 0",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_working_sets(risk, reg),
+        lambda risk, reg: has_full_working_sets(risk, reg) and accepts(WorkingSet(), risk, reg),
         lambda risk: Relay(candidates=(InteriorPoint(), WorkingSet())),
         "nearly all parameters are not zero, and a step on all of them costs less than descent",
     ),
     Row(
         f"softmax with elastic net, dense X, over {FEW_PARAMS} parameters, lambda below {TINY_SHARE:g} of the smallest "
         "with w = 0",
-        lambda risk, reg: accepts(WorkingSet(), risk, reg) and has_full_classes(risk, reg),
+        lambda risk, reg: has_full_classes(risk, reg) and accepts(WorkingSet(), risk, reg),
         lambda risk: Relay(candidates=(LevelBundle(), WorkingSet()), patience=MANY_STEPS),
         "a quadratic model of nearly all parameters costs as much as dozens of planes",
     ),

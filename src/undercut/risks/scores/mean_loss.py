@@ -121,6 +121,11 @@ class FreeSmooth(SmoothMean):
         self._fixed = fixed_smooth(loss, y, weight)
         self._hint = 0.0
 
+    @property
+    @override
+    def fixed(self) -> SmoothMean:
+        return self._fixed
+
     def search_from(self, b: float) -> None:
         """Start the next search for the best b here."""
         self._hint = b

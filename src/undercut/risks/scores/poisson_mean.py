@@ -9,6 +9,7 @@ The slopes are ``m_i - weight_i y_i`` and the second derivatives ``m_i``.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from typing_extensions import override
@@ -85,8 +86,14 @@ class FreePoisson(FixedPoisson):
 
     def __init__(self, y: FloatArray, weight: FloatArray) -> None:
         super().__init__(y, weight)
+        self._y = y
         self._used = np.flatnonzero(weight)
         self._total = float(self.counts.sum())
+
+    @cached_property
+    @override
+    def fixed(self) -> SmoothMean:
+        return FixedPoisson(self._y, self.weight)
 
     @override
     def _settled(self, scores: FloatArray) -> tuple[float, FloatArray]:

@@ -55,6 +55,11 @@ class Alone:
 class SmoothMean(ScoreFunction):
     """The weighted mean of a smooth loss."""
 
+    @property
+    def fixed(self) -> SmoothMean:
+        """The mean at scores that include the intercept."""
+        return self
+
     @abstractmethod
     def expand(self, scores: FloatArray) -> Expansion:
         """Value, slopes and second derivatives."""

@@ -193,13 +193,18 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def _columns(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Columns:
         """The last working set if it has the largest violations and few features that are not needed, or another."""
         last = state.columns
-        used = largest(np.abs(problem.by_feature(state.w))) > 0.0
+        used = _is_used(problem.by_feature(state.w))
         size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
         if last is None or _outside(violation, last.ids) > OUTSIDE * float(violation.max(initial=0.0)):
             return problem.columns(_likely(state, used, size), last)
         if size < SHRUNK * last.ids.size and isinstance(last, SparseColumns):  # whose columns are copied at little cost
             return problem.columns(np.intersect1d(_likely(state, used, size), last.ids, assume_unique=True), last)
         return last
+
+
+def _is_used(w: FloatArray) -> Array:
+    """The features with a parameter that is not zero."""
+    return np.asarray(w if w.ndim == 1 else w.any(axis=1), bool)
 
 
 def _likely(state: WorkingSetState, used: Array, size: int) -> Array:

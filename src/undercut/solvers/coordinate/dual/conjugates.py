@@ -16,7 +16,7 @@ import numpy as np
 
 from undercut import losses
 from undercut.contracts import Loss, SmoothLoss
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
 
 
 @dataclass(frozen=True)
@@ -91,44 +91,50 @@ def conjugate_of(loss: Loss, y: FloatArray) -> Conjugate:
 
 
 class SmoothConjugate(NamedTuple):
-    """The conjugate of one smooth loss, and the largest second derivative of the loss."""
+    """The conjugate of one smooth loss, as functions of targets and slopes v."""
 
-    values: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v), of targets and slopes v
-    smoothness: float
+    finite: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v) where v is a slope of the loss, else meaningless
+    is_slope: Callable[[FloatArray, FloatArray], Array] | None  # whether v is a slope of the loss; ``None``: always
+    smoothness: float  # the largest second derivative of the loss
 
-
-def _exponential(y: FloatArray, v: FloatArray) -> FloatArray:
-    return _of_counts(-y * v)
-
-
-def _poisson(y: FloatArray, v: FloatArray) -> FloatArray:
-    return _of_counts(y + v)
+    def values(self, y: FloatArray, v: FloatArray) -> FloatArray:
+        """``l*(v)``, infinite where v is no slope of the loss."""
+        finite = self.finite(y, v)
+        return finite if self.is_slope is None else np.where(self.is_slope(y, v), finite, np.inf)
 
 
 def _of_counts(p: FloatArray) -> FloatArray:
-    """``p log p - p``, infinite where p is negative."""
-    return np.where(p >= 0.0, _entropy(p) - p, np.inf)
+    """``p log p - p`` of positive p."""
+    return np.asarray(_entropy(p) - p)
 
 
-def _squared(y: FloatArray, v: FloatArray) -> FloatArray:
-    return np.asarray(v * (0.5 * v + y))
+def _of_odds(p: FloatArray) -> FloatArray:
+    """``p log p + (1 - p) log(1 - p)`` of p between 0 and 1."""
+    return np.asarray(_entropy(p) + _entropy(1.0 - p))
 
 
-_UNBOUNDED: dict[type[Loss], SmoothConjugate] = {
-    losses.Squared: SmoothConjugate(_squared, 1.0),
-    losses.Exponential: SmoothConjugate(_exponential, np.inf),
-    losses.Poisson: SmoothConjugate(_poisson, np.inf),
+_SIMPLE: dict[type[Loss], SmoothConjugate] = {
+    losses.Squared: SmoothConjugate(lambda y, v: v * (0.5 * v + y), None, 1.0),
+    losses.SquaredHinge: SmoothConjugate(lambda y, v: v * (0.25 * v + y), lambda y, v: y * v <= 0.0, 2.0),
+    losses.Logistic: SmoothConjugate(
+        lambda y, v: _of_odds(np.abs(v)), lambda y, v: (y * v <= 0.0) & (np.abs(v) <= 1.0), 0.25
+    ),
+    losses.Exponential: SmoothConjugate(lambda y, v: _of_counts(-y * v), lambda y, v: y * v <= 0.0, np.inf),
+    losses.Poisson: SmoothConjugate(lambda y, v: _of_counts(y + v), lambda y, v: y + v >= 0.0, np.inf),
 }
 
 
 def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
     """The conjugate of a smooth loss of this library, ``None`` for any other."""
-    if not isinstance(loss, SmoothLoss) or not (has_conjugate(loss) or type(loss) in _UNBOUNDED):
+    if not isinstance(loss, SmoothLoss) or not (has_conjugate(loss) or type(loss) in _SIMPLE):
         return None
-    return _UNBOUNDED[type(loss)] if type(loss) in _UNBOUNDED else _bounded(loss)
+    return _SIMPLE[type(loss)] if type(loss) in _SIMPLE else _bounded(loss)
 
 
 @cache  # a loss is a few numbers
 def _bounded(loss: Loss) -> SmoothConjugate:
+    def values(y: FloatArray, v: FloatArray) -> FloatArray:
+        return conjugate_of(loss, y).values(-v)
+
     smoothness = conjugate_of(loss, np.ones(1)).smoothness
-    return SmoothConjugate(lambda y, v: conjugate_of(loss, y).values(-v), smoothness)
+    return SmoothConjugate(values, lambda y, v: np.isfinite(values(y, v)), smoothness)

@@ -261,10 +261,10 @@ class ClassProblem(SparseProblem):
         return np.maximum(P, 0.0, out=P)  # rounding
 
     @override
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray, None]:
         values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
         slopes *= self.weight[:, None]
-        return float(self.weight @ values), slopes
+        return float(self.weight @ values), slopes, None
 
 
 def _part(design: Design, ids: Array) -> SparseDesign | DenseDesign:

@@ -41,9 +41,12 @@ class Penalty(NamedTuple):
         A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
         the mean counts in proportion: those on their way to zero would hide all others.
         """
-        used = w != 0.0
-        resting = np.maximum(np.abs(gradient) - self.l1, 0.0)
-        own, size = w[used], np.abs(w[used])
+        used = w.nonzero()
+        resting = np.abs(gradient)
+        resting -= self.l1
+        np.maximum(resting, 0.0, out=resting)
+        own = w[used]
+        size = np.abs(own)
         mean = float(size.sum()) / max(1, size.size)
         moving = np.abs(gradient[used] + self.l1 * np.sign(own) + self.l2 * own)
         moving *= np.minimum(1.0, size / max(mean, 1e-300))

@@ -27,7 +27,8 @@ from undercut.solvers.coordinate.working.columns import (
 from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
-EPOCHS = 20  # of coordinate descent before a Newton step, which takes longer
+EPOCHS = 20  # of coordinate descent before a Newton step, which takes longer ...
+QUICK = 20_000  # ... or as many as visit this number of entries of the matrix, which takes no longer
 CHEAP = 1e-8  # share of the violations asked for that may be left: rounds cost less than the matrix
 ROUNDS = 100  # of descent, at most
 ROUNDED = 1e-12  # share of l1: smaller violations are rounding errors
@@ -168,9 +169,11 @@ def descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Pe
     ``w`` and the gradient there are overwritten.
     """
     tol = max(tol, ROUNDED * penalty.l1)
-    fit = max(1, SLICE // (EPOCHS * w.size**2 + 1))
+    n_epochs = max(EPOCHS, QUICK // max(1, w.size**2))
+    fit = max(1, SLICE // (n_epochs * w.size**2 + 1))
     for _ in range(min(fit, ROUNDS)):
-        kernels.descend_gram(H, gradient, *penalty, w, EPOCHS, tol)
+        if kernels.descend_gram(H, gradient, *penalty, w, n_epochs, tol) <= tol:
+            break
         if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
             break
         _newton_on_support(H, gradient, w, penalty)

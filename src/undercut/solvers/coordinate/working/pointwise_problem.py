@@ -17,11 +17,12 @@ from numpy.linalg import norm
 from typing_extensions import override
 
 from undercut.accuracy import wanted_gap
-from undercut.contracts import Design, Regularizer, SmoothLoss
-from undercut.losses import Logistic, Poisson
+from undercut.contracts import Design, Regularizer
+from undercut.losses import Logistic, Poisson, Squared
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
+from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.solvers.bounds import balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.column_parts import some_columns
@@ -43,7 +44,8 @@ EXACT = 1e-9  # relative error of a model that is put down to rounding
 FAR = 6.0  # change of a score in a step from which on ...
 REACH = 10.0  # ... the next model lets the slope of a sample vanish within this change of its score, at most
 LONG_ROWS = 80  # entries of a working set per sample from which on a Gram matrix takes longer than descent
-FEW = 300  # columns: up to here a dense working set has a Gram matrix
+FEW = 300  # columns: up to here a working set has a Gram matrix if it is dense or the loss quadratic
+REUSED = 2.0  # entries of the Gram matrix of a quadratic loss per entry of sparse columns, at most; of others 1
 ROWS = 0.5  # per column: from here on too
 
 
@@ -57,7 +59,10 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._values, self.smoothness = known
+        self._conjugate, self.smoothness = known, known.smoothness
+        self.is_quadratic = isinstance(risk.loss, Squared)
+        assert isinstance(risk.phi, SmoothMean)
+        self._phi = risk.phi
 
     @override
     def by_feature(self, w: FloatArray) -> FloatArray:
@@ -73,29 +78,29 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def columns(self, ids: Array, last: Columns | None = None) -> Columns:
-        return columns_of(self.design, ids, last)
+        return columns_of(self.design, ids, last, self.is_quadratic)
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
-        at = self.risk.phi.evaluate(scores)
-        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes.copy()
-        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept)
+        at = self._phi.expand(scores)
+        slopes = balanced(at.slopes) if self.risk.fit_intercept else at.slopes
+        return Point(at.value, slopes, self.design.rmatvec(slopes), scores, at.intercept, at.bend)
 
     @override
     def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
         if not self.risk.fit_intercept:
-            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0)
+            return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0, at.bend)
         b, last = float(intercept), math.inf
         while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
-            bend = float(self._bends(at.scores).sum())
-            if not (total < 0.5 * last and bend > 0.0):
+            total_bend = float(_known(at.bend).sum())
+            if not (total < 0.5 * last and total_bend > 0.0):
                 return super().settled(at, b)
-            shift = -float(at.slopes.sum()) / bend
+            shift = -float(at.slopes.sum()) / total_bend
             scores = at.scores + shift
-            value, slopes = self.mean(scores)
-            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes), b + shift, total
+            value, slopes, bend = self.mean(scores)
+            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes, bend=bend), b + shift, total
         slopes = balanced(at.slopes)
-        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b)
+        return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b, at.bend)
 
     @override
     def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
@@ -120,6 +125,8 @@ class PointwiseProblem(SparseProblem):
 
         Some are no slopes of the loss at any score: those at the point take their place.
         """
+        if self.is_quadratic:  # but for rounding, those of the model are those at the point
+            return None
         change = last.model.through(last.move.scores)
         ahead = last.model.slopes + change
         error, size = norm(ahead - slopes), norm(change)
@@ -130,9 +137,12 @@ class PointwiseProblem(SparseProblem):
 
     def _inside(self, slopes: FloatArray, others: FloatArray) -> FloatArray:
         """The slopes, but ``others`` where they are no slopes of the loss at any score."""
-        known = np.isfinite(self.conjugate(slopes, 1.0))
-        inside = others.copy()
-        inside[self.weight > 0.0] = np.where(known, self.used(slopes), self.used(others))
+        inside, is_slope = slopes, self._conjugate.is_slope
+        if is_slope is not None:
+            weight, chosen = self.used(self.weight), self.used(slopes)
+            inside = others.copy()
+            is_inside = is_slope(self.used(self.risk.y), chosen / weight)
+            inside[self.weight > 0.0] = np.where(is_inside, chosen, self.used(others))
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override
@@ -152,11 +162,10 @@ class PointwiseProblem(SparseProblem):
         if self.penalty.misfit(w, last_bound.gradient) > NEARLY * wanted:
             return last_bound
         columns = self._widened(last.columns, alive & (np.abs(last_bound.gradient) > self.penalty.l1))
-        bends = self._bends(point.scores + point.intercept)
         tol = Tolerance(tolerance(self.penalty, w, progress.objective, wanted))
         return max(
             last_bound,
-            self.moved(last_bound, bends, columns, tol, alive, progress.objective),
+            self.moved(last_bound, _known(point.bend), columns, tol, alive, progress.objective),
             key=lambda bound: bound.value,
         )
 
@@ -182,7 +191,7 @@ class PointwiseProblem(SparseProblem):
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
         weight = self.used(self.weight)
-        return np.asarray(weight * self._values(self.used(self.risk.y), share * self.used(slopes) / weight))
+        return np.asarray(weight * self._conjugate.values(self.used(self.risk.y), share * self.used(slopes) / weight))
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:
@@ -190,19 +199,12 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def model(self, at: Iterate) -> tuple[Model, float]:
-        bend = self._bends(at.scores)
+        bend = _known(at.bend)
         if at.moved > FAR and isinstance(self.risk.loss, Logistic | Poisson):
             bend = np.maximum(bend, np.abs(at.slopes) / REACH)
         flat = not bend.all() and bool(((bend == 0.0) & (at.slopes != 0.0)).any())
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
-
-    def _bends(self, scores: FloatArray) -> FloatArray:
-        """Weighted second derivatives."""
-        loss, weight = self.risk.loss, self.weight
-        assert isinstance(loss, SmoothLoss)
-        curvature = loss.curvature(self.risk.y, scores)
-        return weight * (curvature if self._uses_all else np.where(weight > 0.0, curvature, 0.0))
 
     def excess(self, w: FloatArray, point: Point) -> float:
         """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
@@ -211,7 +213,7 @@ class PointwiseProblem(SparseProblem):
         loss is a likelihood.
         """
         squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
-        bend = float(self._bends(point.scores + point.intercept).sum())
+        bend = float(_known(point.bend).sum())
         used = int(np.count_nonzero(w))
         return used * squares / (self.weight.size * bend) if bend > 0.0 else math.inf
 
@@ -224,19 +226,24 @@ class PointwiseProblem(SparseProblem):
         return np.asarray(bend + damping * np.abs(slopes))
 
     @override
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        values, slopes = self.risk.loss.value_slope(self.risk.y, scores)
-        if not self._uses_all:
-            values, slopes = np.where(self.weight > 0.0, values, 0.0), np.where(self.weight > 0.0, slopes, 0.0)
-        return float(self.weight @ values), self.weight * slopes
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return self._phi.fixed.expand(scores)[:3]
 
 
-def columns_of(design: Design, ids: Array, last: Columns | None) -> Columns:
-    """Copy some columns of a design, or of those at hand."""
+def _known(bend: FloatArray | None) -> FloatArray:
+    """Second derivatives, which every loss with one score per sample has."""
+    assert bend is not None
+    return bend
+
+
+def columns_of(design: Design, ids: Array, last: Columns | None, is_quadratic: bool) -> Columns:
+    """Copy some columns of a design, or of those at hand; ``is_quadratic`` : one Gram matrix serves all models."""
+    is_few = ids.size <= FEW
     if isinstance(design, SparseDesign):
         n_entries = int(design.counts[ids].sum())
-        is_small = ids.size**2 <= n_entries <= LONG_ROWS * design.shape[0]
+        is_few = ids.size**2 <= n_entries or (is_quadratic and (is_few or ids.size**2 <= REUSED * n_entries))
+        is_small = is_few and n_entries <= LONG_ROWS * design.shape[0]
         return CompactColumns(some_columns(design, ids), ids) if is_small else SparseColumns(design, ids, last)
     assert isinstance(design, DenseDesign)
-    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
+    is_small = is_few or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)

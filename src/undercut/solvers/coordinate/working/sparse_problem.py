@@ -58,6 +58,7 @@ class Iterate(NamedTuple):
     slopes: FloatArray
     damping: float  # least share of the largest second derivative that models have; per slope if there is none
     moved: float  # largest change of a score in the last step
+    bend: FloatArray | None  # weighted second derivatives of the losses; ``None`` with several classes
     last: Last | None = None
 
 
@@ -69,6 +70,7 @@ class Point(NamedTuple):
     gradient: FloatArray  # X' slopes
     scores: FloatArray  # X w, up to a constant where the intercept is free
     intercept: FloatArray | float
+    bend: FloatArray | None = None  # weighted second derivatives of the losses; ``None`` with several classes
 
 
 class Bound(NamedTuple):
@@ -86,6 +88,7 @@ class SparseProblem(ABC):
     weight: FloatArray
     design: Design
     smoothness: float  # the largest second derivative of the loss
+    is_quadratic: bool = False  # whether a model is the risk itself
     model_accuracy: ClassVar[float] = 0.1  # share of the violation at a Newton step to which its model is minimized
 
     def __init__(self, reg: Regularizer, norms: FloatArray) -> None:
@@ -118,8 +121,8 @@ class SparseProblem(ABC):
         """The risk at the best intercept."""
 
     @abstractmethod
-    def mean(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Value and slopes of the weighted losses at scores that include the intercept."""
+    def mean(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray | None]:
+        """The weighted losses at scores that include the intercept: value, slopes, and what ``Iterate.bend`` is."""
 
     @abstractmethod
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
@@ -166,8 +169,9 @@ class SparseProblem(ABC):
         l1, l2 = self.penalty
         squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        steep = np.abs(gradient if alive.all() else gradient[alive])
-        norms = self.norms if alive.all() else self.norms[alive]
+        is_whole = bool(alive.all())
+        steep = np.abs(gradient if is_whole else gradient[alive])
+        norms = self.norms if is_whole else self.norms[alive]
         steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
         inside = min(1.0, l1 / steepest) if steepest > 0.0 else 1.0
         high = steep[steep > l1]
@@ -231,8 +235,11 @@ class SparseProblem(ABC):
 
         ``is_whole`` : a whole move is preferred, because only that leaves zero what the model makes zero.
         """
+        whole = self._moved(at, move, 1.0)
+        if self.is_quadratic and whole.value <= at.value:
+            return 1.0, whole
         change = move.w - at.w
-        trials = {0.0: at, 1.0: self._moved(at, move, 1.0)}
+        trials = {0.0: at, 1.0: whole}
 
         def point(t: float) -> Along:
             if t not in trials:
@@ -256,14 +263,15 @@ class SparseProblem(ABC):
         w = move.w if t == 1.0 else at.w + t * (move.w - at.w)
         scores = at.scores + t * move.scores
         with np.errstate(over="ignore", invalid="ignore"):
-            value, slopes = self.mean(scores)
+            value, slopes, bend = self.mean(scores)
         moved = t * float(np.abs(self.used(move.scores)).max(initial=0.0))
-        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping, moved)
+        return Iterate(w, scores, value + self.penalty.value(w), value, slopes, at.damping, moved, bend)
 
     def iterate(self, w: FloatArray, point: Point, damping: float, moved: float = 0.0) -> Iterate:
         """The iterate at a point, with its parameters in the working set; ``moved`` as in the last one."""
         value = point.value + self.penalty.value(w)
-        return Iterate(w, point.scores + point.intercept, value, point.value, point.slopes, damping, moved)
+        scores = point.scores + point.intercept
+        return Iterate(w, scores, value, point.value, point.slopes, damping, moved, point.bend)
 
 
 def largest(by_row: FloatArray) -> FloatArray:
