@@ -36,9 +36,7 @@ from undercut.solvers.penalty_conditions import (
 )
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
-from undercut.solvers.sweep_conditions import LONG_ENTRIES
-
-MANY_PER_FEATURE = 1000  # samples: above, planes of a margin loss of several classes come first
+from undercut.solvers.sweep_conditions import LONG_ENTRIES, MANY_PER_FEATURE
 
 PENALTY_ROWS = (
     Row(
