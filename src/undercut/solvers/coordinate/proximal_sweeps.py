@@ -87,7 +87,7 @@ class ProximalSweepsState:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
-    """Proximal points by dual sweeps: the Crammer-Singer loss with L1 or the elastic net.
+    """Proximal points by dual sweeps: the Crammer-Singer loss with L1, L2 or the elastic net.
 
     >>> from undercut import minimize
     >>> risk = MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger())
