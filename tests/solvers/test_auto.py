@@ -106,8 +106,8 @@ def several_classes(d, loss, n=1000, **options):
     return MulticlassRisk(sp.eye_array(n, d, format="csr"), np.arange(n) % 3, loss, **options)
 
 
-def dense_classes(d):
-    return MulticlassRisk(np.random.default_rng(0).standard_normal((300, d)), np.arange(300) % 4, Softmax())
+def dense_classes(d, loss=None):
+    return MulticlassRisk(np.random.default_rng(0).standard_normal((300, d)), np.arange(300) % 4, loss or Softmax())
 
 
 PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()))
@@ -122,7 +122,7 @@ TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), t
 TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
-DUAL_OR_PLANES = Race(candidates=(DualCoordinate(), LineSearchBundle()))
+PROXIMAL_FIRST = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
 NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
@@ -246,12 +246,15 @@ CASES = [
     (PairwiseRisk(X, Y), L2(0.1), LevelBundle(bound_every=4)),
     (several_classes(200, CrammerSinger()), L2(0.1), DUAL_THEN_PLANES),
     (several_classes(1001, CrammerSinger()), L2(0.1), DualCoordinate()),
-    (several_classes(201, CrammerSinger()), L2(1e-5), DUAL_THEN_PLANES),
-    (several_classes(201, CrammerSinger(), n=2011), L2(1e-8), DUAL_OR_PLANES),
-    (several_classes(200, CrammerSinger()), L2(1e-5), LineSearchBundle()),
-    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), TRIED_CLASSES_FIRST),
+    (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
+    (several_classes(201, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(200, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(2, CrammerSinger(), n=50_000), L2(1e-12), LineSearchBundle()),
+    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1.0), TRIED_CLASSES_FIRST),
     (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), LineSearchBundle()),
-    (several_classes(100, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), LineSearchBundle()),
+    (dense_classes(400, CrammerSinger()), L2(1.0), PROXIMAL_FIRST),
+    (dense_classes(400, CrammerSinger()), L2(10.0), LineSearchBundle()),
     (several_classes(1001, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), TRIED_CLASSES_FIRST),
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
     (several_classes(1500, Softmax()), L2(0.1), NEWTON_OR_PLANES),
@@ -281,6 +284,8 @@ FINE_CASES = [
     (full(1000, 101, Hinge()), L2(1e-5), tried_before_points(101)),
     (full(1000, 101, Hinge()), L2(1e-2), tried_before_points(101)),
     (sparse(1000, 200, Hinge()), L2(1e3), LineSearchBundle()),
+    (several_classes(200, CrammerSinger()), L2(2e-4), PROXIMAL_FIRST),
+    (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
 ]
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from undercut import L1, L2, ElasticNet, Hinge, LinearRisk, MulticlassRisk, Status, Stop, minimize
 from undercut.errors import CapabilityError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
+from undercut.regularizers.boxed import terms_of
 from undercut.selection import regularization_path
 from undercut.solvers import LevelBundle, ProximalSweeps
 from undercut.solvers.coordinate.dual.share_dual import ShareDual
@@ -25,6 +26,8 @@ REGS = {
     "elastic net": ElasticNet(0.05, 0.5),
     "weak l1": L1(0.003),
     "mostly squares": ElasticNet(0.05, 0.1),
+    "l2": L2(0.03),
+    "weak l2": L2(1e-4),
 }
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 
@@ -45,7 +48,8 @@ def exact_optimum(risk, reg):
     S = X @ W.T + (np.ones((X.shape[0], 1)) @ b if risk.fit_intercept else 0.0)
     own = cp.sum(cp.multiply(np.eye(K)[risk.y], S), axis=1)
     losses = cp.max(risk.loss.costs(K)[risk.y] + S, axis=1) - own
-    penalty = reg.terms.l1 * cp.norm1(W) + 0.5 * reg.terms.l2 * cp.sum_squares(W)
+    terms = terms_of(reg)
+    penalty = terms.l1 * cp.norm1(W) + 0.5 * terms.l2 * cp.sum_squares(W)
     return cp.Problem(cp.Minimize(risk.weight @ losses + penalty)).solve(solver=cp.CLARABEL)
 
 
@@ -81,11 +85,12 @@ def test_no_bound_is_above_the_objective_of_planes_or_of_sparse_data(fit_interce
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), fit_intercept=st.booleans(), ratio=st.sampled_from([1.0, 0.5]))
+@given(seed=st.integers(0, 10**6), fit_intercept=st.booleans(), ratio=st.sampled_from([1.0, 0.5, 0.0]))
 def test_whatever_shares_there_are_their_bound_holds(seed, fit_intercept, ratio):
     rng = np.random.default_rng(seed)
     risk = problem(seed, fit_intercept=fit_intercept, n=15, d=5)
-    reg = ElasticNet(10.0 ** rng.uniform(-3.0, 0.0), ratio)
+    lam = 10.0 ** rng.uniform(-3.0, 0.0)
+    reg = ElasticNet(lam, ratio) if ratio else L2(lam)
     dual = ShareDual(risk, reg, column_norms(risk.features, risk.weight))
     Q = rng.dirichlet(np.full(K, 0.3), 15) * risk.weight[:, None]
     bound = dual.bound(Q, dual.forces(Q, risk.features), np.zeros(K), 1.0)
@@ -115,7 +120,7 @@ def test_the_scale_of_the_features_hardly_matters(scale, fit_intercept):
     assert len(second.trace) <= 2 * len(first.trace)
 
 
-@pytest.mark.parametrize("reg", [L1(0.02), ElasticNet(0.03)], ids=["l1", "elastic net"])
+@pytest.mark.parametrize("reg", [L1(0.02), ElasticNet(0.03), L2(0.03)], ids=["l1", "elastic net", "l2"])
 def test_a_start_with_a_wrong_eps_costs_little(reg):
     risk, solver = problem(4, n=200, d=30), ProximalSweeps()
     begun = solver.init(risk, reg, np.zeros(risk.n_params))
@@ -145,8 +150,9 @@ def test_features_that_are_missing_join():
     assert states[-1].progress.gap <= 1e-3 * states[-1].progress.objective
 
 
-def test_a_run_is_resumed_identically():
-    risk, reg, solver = problem(7, fit_intercept=True), L1(0.01), ProximalSweeps()
+@pytest.mark.parametrize("reg", [L1(0.01), L2(1e-4)], ids=["l1", "l2"])
+def test_a_run_is_resumed_identically(reg):
+    risk, solver = problem(7, fit_intercept=True), ProximalSweeps()
     state = stepped(risk, reg, limit=4)[-1]
     saved = replace(state, part=None)
     once, again = solver.step(risk, reg, state), solver.step(risk, reg, solver.restored(risk, reg, saved))
@@ -183,7 +189,8 @@ def test_a_lambda_with_no_features_at_all_is_certified_at_once():
 @pytest.mark.parametrize(
     ("risk", "reg", "message"),
     [
-        (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), L2(0.1), "needs L1 or ElasticNet"),
+        (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), L2(0.1, np.ones(9)), "L2 without center"),
+        (MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger()), ElasticNet(0.1, 0.0), "a positive l1_ratio"),
         (MulticlassRisk(np.eye(3), np.arange(3), Softmax()), L1(0.1), "use WorkingSet if the loss is smooth"),
         (LinearRisk(np.eye(2), np.array([1.0, -1.0]), Hinge()), L1(0.1), "this .*LinearRisk is not one"),
         (
@@ -192,7 +199,7 @@ def test_a_lambda_with_no_features_at_all_is_certified_at_once():
             "a sample with positive weight for every class",
         ),
     ],
-    ids=["penalty", "loss", "risk", "absent class"],
+    ids=["center", "no l1", "loss", "risk", "absent class"],
 )
 def test_what_it_cannot_solve_is_refused_with_a_remedy(risk, reg, message):
     with pytest.raises(CapabilityError, match=message):

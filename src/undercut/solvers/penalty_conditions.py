@@ -21,6 +21,7 @@ from undercut.solvers.conditions import (
     is_kinked,
     is_short,
 )
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.sweep_conditions import has_long_rows
 
@@ -49,6 +50,11 @@ def has_expensive_hessian(risk: Risk, reg: Regularizer) -> bool:
     if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet) and risk.n_params <= FEW_PARAMS):
         return False
     return has_long_rows(risk) and has_kinked_form(risk, reg)
+
+
+def has_sparse_margins(risk: Risk, reg: Regularizer) -> bool:
+    """Whether the risk is a margin loss of several classes with L1 or elastic net, for which there are sweeps."""
+    return isinstance(reg, L1 | ElasticNet) and accepts(ProximalSweeps(), risk, reg)
 
 
 def zero_share(risk: Risk, reg: L1 | ElasticNet) -> float:

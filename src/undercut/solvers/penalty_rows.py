@@ -32,12 +32,11 @@ from undercut.solvers.penalty_conditions import (
     has_few_nonzeros,
     has_full_classes,
     has_full_working_sets,
+    has_sparse_margins,
 )
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
-from undercut.solvers.sweep_conditions import LONG_ENTRIES
-
-MANY_PER_FEATURE = 1000  # samples: above, planes of a margin loss of several classes come first
+from undercut.solvers.sweep_conditions import LONG_ENTRIES, MANY_PER_FEATURE
 
 PENALTY_ROWS = (
     Row(
@@ -120,19 +119,19 @@ PENALTY_ROWS = (
     ),
     Row(
         f"several classes, margin loss with L1 or elastic net, over {MANY_PER_FEATURE} samples per feature",
-        lambda risk, reg: accepts(ProximalSweeps(), risk, reg) and samples_per_feature(risk) > MANY_PER_FEATURE,
+        lambda risk, reg: has_sparse_margins(risk, reg) and samples_per_feature(risk) > MANY_PER_FEATURE,
         lambda risk: Relay(candidates=(LevelBundle(), ProximalSweeps()), patience=SEVERAL_STEPS),
         "a plane costs less than a sweep over so many samples, and few are needed for few parameters",
     ),
     Row(
         "several classes, margin loss with L1, X in main memory",
-        lambda risk, reg: reg.strong_convexity == 0.0 and accepts(ProximalSweeps(), risk, reg),
+        lambda risk, reg: reg.strong_convexity == 0.0 and has_sparse_margins(risk, reg),
         lambda risk: Relay(candidates=(ProximalSweeps(), Smoothing())),
         "sweeps on the dual leave out most classes of most samples; Newton steps are there for the last digits",
     ),
     Row(
         "several classes, margin loss with elastic net, X in main memory",
-        lambda risk, reg: accepts(ProximalSweeps(), risk, reg),
+        has_sparse_margins,
         lambda risk: Relay(candidates=(ProximalSweeps(), LevelBundle())),
         "the squares make the dual smooth, and some hundred sweeps reach any accuracy",
     ),

@@ -9,12 +9,16 @@ from undercut.contracts import CurvedRisk, Regularizer, Risk
 from undercut.losses import Logistic, Softmax, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.matrix import Matrix
+from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.conditions import (
     FEW_SAMPLES,
     LARGE,
+    MANY_FEATURES,
     NEWTON_PARAMS,
+    SEVERAL_FEATURES,
     STRONGEST_WIDE,
+    accepts,
     dual_condition,
     features,
     has_dual,
@@ -30,6 +34,7 @@ from undercut.solvers.conditions import (
     large_sparse,
     samples_per_feature,
 )
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 
 STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
@@ -49,15 +54,37 @@ WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few sample
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
 SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
-WEAK_CLASSES, MANY_SAMPLES = 100.0, 10  # condition, samples per feature: above both, sweeps of classes gain little
+
+PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where sweeps or planes do well ...
+MANY_PER_FEATURE = 1000  # ... and elsewhere; samples per feature above which few planes are enough for coarse gaps
 
 
-def has_weak_classes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether lambda is very small, and samples are so many that sweeps may need longer than planes."""
-    X = large_sparse(risk)
-    if X is None or X.shape[0] <= MANY_SAMPLES * X.shape[1]:
+def has_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps with proximal points take the least time for a margin loss of several classes with L2.
+
+    Planes are fewer with few features, and expensive with free intercepts; sweeps alone do well on sparse X.
+    """
+    if not (isinstance(risk, MulticlassRisk) and _may_have_proximal_sweeps(risk, reg)):
         return False
-    return dual_condition(X, reg) > WEAK_CLASSES
+    does_well = isinstance(risk.features, SparseDesign) and not risk.fit_intercept
+    has_few = risk.features.shape[1] <= SEVERAL_FEATURES and samples_per_feature(risk) > MANY_PER_FEATURE
+    if has_few and not risk.fit_intercept:
+        return False
+    return dual_condition(cast(Matrix, risk.features), reg) > (PROXIMAL if does_well else PROXIMAL_EARLY)
+
+
+def has_fine_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """The same for fine gaps, which planes do not reach soon."""
+    if not (isinstance(risk, MulticlassRisk) and _may_have_proximal_sweeps(risk, reg)):
+        return False
+    does_well = has_several_features(risk) and not risk.fit_intercept
+    return dual_condition(cast(Matrix, risk.features), reg) > (PROXIMAL if does_well else PROXIMAL_EARLY)
+
+
+def _may_have_proximal_sweeps(risk: MulticlassRisk, reg: Regularizer) -> bool:
+    n_samples, n_features = risk.features.shape
+    is_large = n_samples * n_features >= LARGE and n_features <= MANY_FEATURES
+    return is_large and isinstance(reg, L2) and accepts(ProximalSweeps(), risk, reg)
 
 
 def may_have_good_free_sweeps(risk: Risk, reg: Regularizer) -> bool:

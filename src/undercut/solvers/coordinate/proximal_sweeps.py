@@ -1,4 +1,4 @@
-"""Proximal points by dual sweeps, for the Crammer-Singer loss with L1 or the elastic net.
+"""Proximal points by dual sweeps, for the Crammer-Singer loss with L1, L2 or the elastic net.
 
     W <- argmin_W  l1 |W|_1 + l2/2 |W|^2 + R(W) + eps/2 |W - C|^2,        then   C <- W
 
@@ -8,6 +8,8 @@ others fixed is a projection on a simplex.  One sweep over the samples per move 
 next one goes on with its shares.  The averages of W and Q over some sweeps are closer to the optimum than the last
 ones, and give J and its bound, which holds for any shares.
 
+With L2 the last digits come from interior point steps on the classes in use (``class_end.py``).
+
 What a step leaves out costs it nothing: features that are zero and whose forces are not near l1, and classes of samples
 that have no share and scores far below the largest one.
 """
@@ -16,27 +18,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, TypeAlias, final
 
 import numpy as np
 from typing_extensions import override
 
 from undercut._jit import proximal_blocks as kernels
-from undercut._jit.dual_coordinate import squared_norms
-from undercut.contracts import Regularizer, Risk, Rows, Solver
+from undercut.accuracy import wanted_gap
+from undercut.contracts import Regularizer, Risk, Solver
 from undercut.deadline import expired
 from undercut.errors import CapabilityError, NonfiniteError, require
 from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.regularizers import L1, ElasticNet
+from undercut.regularizers import L1, L2, ElasticNet
 from undercut.risks import MulticlassRisk
-from undercut.solvers.bounds import least, tighter
+from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
+from undercut.solvers.coordinate import class_end
+from undercut.solvers.coordinate.class_end import ClassEnd
+from undercut.solvers.coordinate.class_parts import Part, design_of, part_of, unit_of
 from undercut.solvers.coordinate.dual.share_dual import ShareDual
-from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import column_norms
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
+
+SweptReg: TypeAlias = L1 | L2 | ElasticNet
 
 LEAST_SWEEPS, MOST_SWEEPS = 5, 100_000  # of a step: a share of all work, without which averages do not settle
 INVESTED = 0.5  # entries of X times classes that they read, at least, as a share of all of them ...
@@ -44,19 +50,18 @@ MORE = 0.1  # ... and of what all steps so far have read
 MISSED = 0.5  # what the sweeps leave of the gap, in units of what the distance to C adds to it: eps aims at that
 TOWARDS, FASTEST = 0.25, 2.0  # eps changes by this power of the ratio, and at most by this factor
 LEAST_SHARE = 0.01  # of eps in l2 + eps
+NEAR_END = 0.7  # relative gap from which on interior point steps are worthwhile
+PATIENCE = 30.0  # steps of theirs that take as long as the work before them ...
+HALVED, LATER = 0.5, 4.0  # ... times this factor, where they leave more than this share of the gap
+LARGEST = 4000  # samples of their problem, at most
+MOST_STEPS, STUCK = 30, 1e-3  # of theirs at a time; length of one that ends them
+SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
+CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
 NEAR = 0.8  # share of l1 from which on a feature is taken up
 FIRST = 1000  # features that are taken up at first, at most
 GROWTH = 2  # features that are taken up later, at most, in numbers of those that are not zero
 SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
 FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
-
-
-class Part(NamedTuple):
-    """Some columns of X, and a constant one for free intercepts."""
-
-    design: SparseDesign | DenseDesign
-    rows: Rows
-    squares: FloatArray  # of the lengths of the rows
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,13 @@ class ProximalSweepsState:
     work: float  # ... and what they have read
     solution: FloatArray
     progress: Progress
+    patience: float = PATIENCE
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet]):
-    """Proximal points by dual sweeps: the Crammer-Singer loss with L1 or the elastic net.
+class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
+    """Proximal points by dual sweeps: the Crammer-Singer loss with L1, L2 or the elastic net.
 
     >>> from undercut import minimize
     >>> risk = MulticlassRisk(np.eye(3), np.arange(3), CrammerSinger())
@@ -96,9 +102,10 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet
 
     @override
     def check(self, risk: Risk, reg: Regularizer) -> None:
-        if not isinstance(reg, L1 | ElasticNet) or reg.terms.l1 <= 0.0:
+        if not _is_swept(reg):
             raise CapabilityError(
-                f"ProximalSweeps needs L1 or ElasticNet with a positive l1_ratio; got {reg}: use LevelBundle or L2"
+                "ProximalSweeps needs L1, ElasticNet with a positive l1_ratio, or L2 without center and weights; got "
+                f"{reg}: use LevelBundle"
             )
         if not isinstance(risk, MulticlassRisk) or not isinstance(risk.loss, CrammerSinger):
             raise CapabilityError(
@@ -118,70 +125,95 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet
         super().check(risk, reg)
 
     @override
-    def init(self, risk: MulticlassRisk, reg: L1 | ElasticNet, w0: FloatArray) -> ProximalSweepsState:
+    def init(self, risk: MulticlassRisk, reg: SweptReg, w0: FloatArray) -> ProximalSweepsState:
         norms = column_norms(risk.features, risk.weight)
         at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w0)))
-        Q = ShareDual(risk, reg, norms).near(scores + at.b)
+        dual = ShareDual(risk, reg, norms)
+        Q = dual.near(scores + at.b)
         progress = Progress(0, reg.value(w0) + at.value, least(risk, reg), 1)
-        return self._begun(risk, reg, Q, float(reg.terms.l1) * _unit(norms), (w0, at.b), scores + at.b, norms, progress)
+        return self._begun(dual, Q, max(dual.l1 * unit_of(norms), dual.l2), (w0, at.b), scores + at.b, progress)
 
     @override
-    def carry(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
+    def carry(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
         w = state.solution
         at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
         progress = Progress(0, reg.value(w) + at.value, least(risk, reg), 1)
-        return self._begun(risk, reg, state.Q, state.eps, (w, at.b), scores + at.b, state.norms, progress)
+        dual = ShareDual(risk, reg, state.norms)
+        return self._begun(dual, state.Q, state.eps, (w, at.b), scores + at.b, progress)
 
     @override
-    def step(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
+    def step(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
+        dual = ShareDual(risk, reg, state.norms)
+        if _is_end(dual, state):
+            return self._interior_step(dual, reg, state)
+
         # 1. Sweeps on the features and classes in use.
-        last, dual = state.progress, ShareDual(risk, reg, state.norms)
         swept = _swept(dual, state)
         W, Q, b = swept.W, swept.mean_Q, swept.b
 
         # 2. J at the averages, and the bound that they prove.
-        by_class = np.zeros((risk.n_classes, risk.features.shape[1]))
-        by_class[:, state.columns] = W.T
-        w = by_class.reshape(-1)
-        scores = state.part.design.matmat(np.ascontiguousarray(W.T))
-        risk.phi.begin_at(b)
-        loss = risk.phi.settle(scores).value
-        found = reg.value(w) + loss
-        if not math.isfinite(found):
-            raise NonfiniteError(f"the value of the risk is {found}")
-        solution, objective = (w, found) if found < last.objective else (state.solution, last.objective)
-        V = dual.forces(Q, _design(risk))
-        proved = dual.bound(Q, V, b, objective)
-        lower_bound = tighter(last.lower_bound, proved, objective)
-        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
+        found = _evaluated(dual, reg, state, W, Q, b)
 
         # 3. The eps with which sweeps and distances contribute to the gap alike.
-        missed = loss - dual.gain(Q) + float(np.vdot(W, V[state.columns])) + float(b @ dual.excess(Q))
-        eps = _balanced(dual, state.eps, missed, found - proved)
+        missed = found.loss - dual.gain(Q) + float(np.vdot(W, found.V[state.columns])) + float(b @ dual.excess(Q))
+        eps = _balanced(dual, state.eps, missed, found.objective - found.proved)
         after = replace(
-            state, Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
-            work=state.work + swept.work, solution=solution, progress=progress,
+            _after(state, found), Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
+            work=state.work + swept.work,
         )  # fmt: skip
 
         # 4. The features and classes that the next step uses.
-        return self._with_others(dual, after, W, V, scores + b)
+        return self._with_others(dual, after, W, found.V, found.scores + b)
+
+    def _interior_step(self, dual: ShareDual, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
+        """Interior point steps on the classes in use, from the best point so far."""
+        # 1. Almost to the optimum with these classes.
+        risk, last, used = dual.risk, state.progress, _used(dual, state)
+        end = ClassEnd(dual, state.part.design, state.Q, used)
+        b = risk.intercepts(state.solution)
+        at = end.start(_by_feature(risk, state.solution)[state.columns], b, last.gap)
+        goal, n_steps, length = max(ENOUGH * wanted_gap(last), CLOSER * last.gap), 0, 1.0
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while at.total > goal and n_steps < MOST_STEPS and length > STUCK and not expired():
+                at, length = end.step(at)
+                n_steps += 1
+        state = replace(state, work=state.work + n_steps * class_end.n_operations(used))
+        if not np.isfinite(at.W).all():
+            progress = replace(last, step=last.step + 1)
+            return replace(state, patience=LATER * state.patience, progress=progress)
+
+        # 2. J at the best point on the way there, and the bound of the shares.
+        Q = end.shares(at, risk.weight)
+        found = _evaluated(dual, reg, state, at.W, Q, at.b)
+        if found.objective > last.objective:
+            w = _between(risk, reg, state.solution, found.w)
+            found = _evaluated(dual, reg, state, _by_feature(risk, w)[state.columns], Q, at.b)
+        W, b, after = _by_feature(risk, found.w)[state.columns], found.b, _after(state, found)
+
+        # 3. The classes that the next step uses: those with a share, and others near them.
+        kept = at.q * float(dual.costs.max()) >= SHARED * at.z * risk.weight[end.row_of]
+        Q = end.shares(at._replace(q=np.where(kept, at.q, 0.0)), risk.weight)
+        is_closer = after.progress.gap <= HALVED * last.gap
+        patience = state.patience if is_closer else LATER * state.patience
+        after = replace(after, Q=Q, C=_center(dual, W, b), patience=patience)
+        return self._with_others(dual, after, W, found.V, found.scores + b)
 
     @override
-    def restored(self, risk: MulticlassRisk, reg: L1 | ElasticNet, state: ProximalSweepsState) -> ProximalSweepsState:
-        return replace(state, part=_part(risk, state.columns, state.norms))
+    def restored(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
+        return replace(state, part=part_of(risk, state.columns, state.norms))
 
     def _begun(
-        self, risk: MulticlassRisk, reg: L1 | ElasticNet, Q: FloatArray, eps: float,
-        center: tuple[FloatArray, FloatArray], scores: FloatArray, norms: FloatArray, progress: Progress,
+        self, dual: ShareDual, Q: FloatArray, eps: float, center: tuple[FloatArray, FloatArray], scores: FloatArray,
+        progress: Progress,
     ) -> ProximalSweepsState:  # fmt: skip
         """All classes and the features with the largest forces, from shares, parameters and intercepts."""
-        w, b = center
-        W, V = w.reshape(risk.n_classes, -1).T, ShareDual(risk, reg, norms).forces(Q, _design(risk))
-        columns = self._columns(W, V, float(reg.terms.l1))
-        C = np.vstack([W[columns], *([b / _unit(norms)] if risk.fit_intercept else [])])
+        (w, b), risk, norms = center, dual.risk, dual.norms
+        W, V = _by_feature(risk, w), dual.forces(Q, design_of(risk))
+        columns = self._columns(W, V, dual.l1)
+        C = _center(dual, W[columns], b)
         every = np.tile(np.arange(risk.n_classes, dtype=np.int32), (risk.n_samples, 1))
         counts = np.full(risk.n_samples, risk.n_classes, np.int32)
-        part = _part(risk, columns, norms)
+        part = part_of(risk, columns, norms)
         return ProximalSweepsState(part, columns, every, counts, Q, C, eps, scores, norms, 0, 0.0, w, progress)
 
     def _with_others(
@@ -205,10 +237,15 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet
             return after
         every[state.columns] = state.C[:used]
         C = np.vstack([every[columns], state.C[used:]])
-        return replace(after, part=_part(dual.risk, columns, state.norms), columns=columns, C=C)
+        return replace(after, part=part_of(dual.risk, columns, state.norms), columns=columns, C=C)
 
     def _columns(self, W: FloatArray, V: FloatArray, l1: float) -> Array:
-        """The features that are used, and those that may be: the ones with the largest forces if they are many."""
+        """The features that are used, and those that may be: the ones with the largest forces if they are many.
+
+        Without absolute values none stays zero.
+        """
+        if l1 == 0.0:
+            return np.arange(W.shape[0])
         used = W.any(axis=1)
         steepness = np.where(used, math.inf, np.abs(V).max(axis=1))
         wanted = np.flatnonzero(steepness > NEAR * l1)
@@ -216,6 +253,89 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, L1 | ElasticNet
         if wanted.size > most:
             wanted = np.sort(wanted[np.argpartition(-steepness[wanted], most)[:most]])
         return wanted
+
+
+def _is_swept(reg: Regularizer) -> bool:
+    if isinstance(reg, L2):
+        return reg.center is None and reg.weights is None
+    return isinstance(reg, L1 | ElasticNet) and bool(reg.terms.l1 > 0.0)
+
+
+class Found(NamedTuple):
+    """J at some parameters, and what some shares prove."""
+
+    w: FloatArray
+    objective: float
+    loss: float
+    proved: float
+    scores: FloatArray  # without intercepts
+    b: FloatArray  # the best intercepts
+    V: FloatArray  # the forces of the shares, on all features
+
+
+def _evaluated(
+    dual: ShareDual, reg: SweptReg, state: ProximalSweepsState, W: FloatArray, Q: FloatArray, b: FloatArray
+) -> Found:
+    """``W`` : of the features in use.  ``b`` : intercepts near the best ones."""
+    risk = dual.risk
+    by_class = np.zeros((risk.n_classes, risk.features.shape[1]))
+    by_class[:, state.columns] = W.T
+    w = by_class.reshape(-1)
+    scores = state.part.design.matmat(np.ascontiguousarray(W.T))
+    risk.phi.begin_at(b)
+    at = risk.phi.settle(scores)
+    objective = reg.value(w) + at.value
+    if not math.isfinite(objective):
+        raise NonfiniteError(f"the value of the risk is {objective}")
+    V = dual.forces(Q, design_of(risk))
+    proved = dual.bound(Q, V, b, min(objective, state.progress.objective))
+    return Found(w, objective, at.value, proved, scores, at.b, V)
+
+
+def _after(state: ProximalSweepsState, found: Found) -> ProximalSweepsState:
+    """The state with the better point and the better bound."""
+    last, is_better = state.progress, found.objective < state.progress.objective
+    solution, objective = (found.w, found.objective) if is_better else (state.solution, last.objective)
+    lower_bound = tighter(last.lower_bound, found.proved, objective)
+    progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
+    return replace(state, solution=solution, progress=progress)
+
+
+def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
+    """Whether the sweeps so far have taken as long as interior point steps on the classes in use would take."""
+    if dual.l1 > 0.0 or state.progress.gap > NEAR_END * abs(state.progress.objective):
+        return False
+    used = _used(dual, state)
+    if not 0 < np.count_nonzero(used.any(axis=1)) <= LARGEST:
+        return False
+    return state.work >= state.patience * class_end.n_operations(used)
+
+
+def _used(dual: ShareDual, state: ProximalSweepsState) -> Array:
+    """Which classes of which samples have shares that move."""
+    used = np.zeros_like(state.Q, bool)
+    moving = (state.counts > 1) & (dual.risk.weight > 0.0)
+    rows, ranks = np.nonzero(moving[:, None] & (np.arange(dual.risk.n_classes) < state.counts[:, None]))
+    used[rows, state.classes[rows, ranks]] = True
+    return used
+
+
+def _between(risk: MulticlassRisk, reg: SweptReg, w: FloatArray, end: FloatArray) -> FloatArray:
+    """The best point on the way from w to ``end``."""
+    assert isinstance(reg, L2)
+    direction = end - w
+    t = risk.along(w, direction).minimizer(*reg.along(w, direction), accuracy=LINE_ACCURACY)
+    return np.asarray(w + min(t, 1.0) * direction)
+
+
+def _by_feature(risk: MulticlassRisk, w: FloatArray) -> FloatArray:
+    """The parameters, a row per feature."""
+    return w.reshape(risk.n_classes, -1).T
+
+
+def _center(dual: ShareDual, W: FloatArray, b: FloatArray) -> FloatArray:
+    """C at some parameters and intercepts."""
+    return np.vstack([W, *([b / unit_of(dual.norms)] if dual.risk.fit_intercept else [])])
 
 
 class Swept(NamedTuple):
@@ -242,7 +362,7 @@ def _swept(dual: ShareDual, state: ProximalSweepsState) -> Swept:
     U[d:] += part.rows.constant * dual.excess(Q)
     totals = np.zeros_like(Q), np.zeros_like(C)
     rng, n_sweeps, work = np.random.default_rng(state.n_sweeps), 0, 0.0
-    due = max(INVESTED * risk.n_classes * _design(risk).rows().values.size, MORE * state.work)
+    due = max(INVESTED * risk.n_classes * design_of(risk).rows().values.size, MORE * state.work)
     while n_sweeps == 0 or not (expired() or n_sweeps >= MOST_SWEEPS or (n_sweeps >= LEAST_SWEEPS and work >= due)):
         work += kernels.sweep_soft(
             *part.rows, part.squares, risk.y, dual.costs, risk.weight, rng.permutation(order), state.classes,
@@ -265,27 +385,3 @@ def _balanced(dual: ShareDual, eps: float, missed: float, gap: float) -> float:
     factor = math.pow(max(missed, 0.0) / (MISSED * rest), TOWARDS)
     m = (dual.l2 + eps) * min(max(factor, 1.0 / FASTEST), FASTEST)
     return max(m - dual.l2, LEAST_SHARE * m)
-
-
-def _part(risk: MulticlassRisk, columns: Array, norms: FloatArray) -> Part:
-    design = _design(risk)
-    if isinstance(design, SparseDesign):
-        design = some_columns(design, columns)
-    elif columns.size < design.shape[1]:
-        design = type(design)(np.take(design.X, columns, axis=1))
-    rows, squares = (
-        design.rows()._replace(constant=_unit(norms) if risk.fit_intercept else 0.0),
-        np.empty(risk.n_samples),
-    )
-    squared_norms(*rows, squares)
-    return Part(design, rows, squares)
-
-
-def _design(risk: MulticlassRisk) -> SparseDesign | DenseDesign:
-    assert isinstance(risk.features, SparseDesign | DenseDesign)
-    return risk.features
-
-
-def _unit(norms: FloatArray) -> float:
-    """The constant feature of the intercepts, as large as a row of X."""
-    return float(np.linalg.norm(norms)) or 1.0

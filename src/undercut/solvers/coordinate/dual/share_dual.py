@@ -1,4 +1,4 @@
-"""The dual of the Crammer-Singer loss with L1 or the elastic net: a simplex of shares for every sample.
+"""The dual of the Crammer-Singer loss with L1, L2 or the elastic net: a simplex of shares for every sample.
 
     sum_ik q_ik costs[y_i, k] - reg*(V)  <=  min J      where    V = X' (own - Q),   q_ik >= 0,   sum_k q_ik = weight_i
 
@@ -15,7 +15,8 @@ from undercut._jit.class_blocks import balance_shares, class_products
 from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
-from undercut.regularizers import L1, ElasticNet
+from undercut.regularizers import L1, L2, ElasticNet
+from undercut.regularizers.boxed import terms_of
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bounds import ROUNDING
 from undercut.types import FloatArray
@@ -26,10 +27,11 @@ SOFT = 0.1  # of the largest cost: what scores below the largest one have a shar
 class ShareDual:
     """``norms`` : of the columns of X, weighted."""
 
-    def __init__(self, risk: MulticlassRisk, reg: L1 | ElasticNet, norms: FloatArray) -> None:
+    def __init__(self, risk: MulticlassRisk, reg: L1 | L2 | ElasticNet, norms: FloatArray) -> None:
         assert isinstance(risk.loss, CrammerSinger)
         self.risk, self.norms = risk, norms
-        self.l1, self.l2 = float(reg.terms.l1), float(reg.terms.l2)
+        terms = terms_of(reg)
+        self.l1, self.l2 = float(terms.l1), float(terms.l2)
         self.costs = risk.loss.costs(risk.n_classes)
         self.margins = self.costs[risk.y]  # (n_samples, n_classes)
         self.own = np.zeros_like(self.margins)
@@ -72,12 +74,14 @@ class ShareDual:
         inside = min(1.0, self.l1 / max(float(steep.max(initial=0.0)), 1e-300))
         gain = self.gain(Q)
 
-        def value(share: float) -> float:
+        def square(share: float) -> float:
             over = np.maximum(share * steep - self.l1, 0.0)
-            square = 0.5 * float(np.vdot(over, over)) / self.l2 if self.l2 > 0.0 else 0.0
-            return share * gain - (1.0 + ROUNDING) * square
+            return 0.5 * float(np.vdot(over, over)) / self.l2 if self.l2 > 0.0 else 0.0
 
-        best = max(map(value, {inside, math.sqrt(inside), 1.0} if self.l2 > 0.0 else {inside}))
+        shares = {inside}
+        if self.l2 > 0.0:
+            shares |= {math.sqrt(inside), min(1.0, 0.5 * gain / max(square(1.0), 1e-300)), 1.0}
+        best = max(share * gain - (1.0 + ROUNDING) * square(share) for share in shares)
         return best - ROUNDING * (gain + abs(objective)) - unmet
 
     def _balanced(self, Q: FloatArray) -> FloatArray:
