@@ -54,6 +54,7 @@ SPARSE_WORK = 10  # a product of two entries of a sparse row takes as long as so
 SEVERAL_PARAMS = 40  # below, so few planes are needed that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
 FEWEST_PARAMS = 8  # below, planes are few at any lambda
+CHEAP_PARAMS = 100  # up to here an interior point step on a dense X costs as much as a few planes
 LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes a few milliseconds
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
@@ -168,17 +169,18 @@ class Limits(NamedTuple):
     condition: float  # of the dual, with few samples and a dense X
 
 
-# without a free intercept, and with one, whose search in every step makes planes several times as expensive
-ROUGH_LIMITS = Limits(2e7, 40, 10.0), Limits(2e7, 12, 2.0)
-FINE_LIMITS = Limits(2e5, 20, 0.1), Limits(2e5, 8, 0.1)
+# in general, and with a free intercept, whose search makes planes several times as expensive, where steps are cheap
+ROUGH_LIMITS = Limits(2e7, 40, 10.0), Limits(1e6, 12, 2.0)
+FINE_LIMITS = Limits(2e5, 20, 0.1), Limits(1e4, 8, 0.1)
 
 
 def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]) -> bool:
     """The same for more samples, where lambda may be small beside the squares of features too."""
     if not isinstance(risk, LinearRisk):
         return False
-    X, limit = risk.design, limits[risk.fit_intercept]
-    enough = limit.params if isinstance(X, DenseDesign) else SEVERAL_PARAMS
+    X, is_dense = risk.design, isinstance(risk.design, DenseDesign)
+    limit = limits[risk.fit_intercept and is_dense and risk.n_params <= CHEAP_PARAMS]
+    enough = limit.params if is_dense else SEVERAL_PARAMS
     if risk.n_samples > FEW_SAMPLES and risk.n_params < enough:
         return False
     if _has_quick_steps(risk):
