@@ -181,6 +181,16 @@ def test_softmax_of_two_classes_is_the_logistic_loss_and_huge_scores_do_not_over
     assert slopes[3, 0] == -slopes[3, 1] == pytest.approx(-np.exp(-40.0), rel=1e-12)
 
 
+@pytest.mark.parametrize("other", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("own", [0.0, np.inf, -np.inf, np.nan])
+def test_softmax_of_infinite_scores_is_infinite_or_its_limit_and_never_nan(own, other):
+    S, y = np.array([[own, 1.0, other], [0.0, 1.0, 0.0]]), np.array([0, 0])
+    expected = np.log1p(np.exp(1.0)) if own == 0.0 and other == -np.inf else np.inf
+    finite = np.log(2.0 + np.exp(1.0))
+    np.testing.assert_allclose(Softmax().value_slope(y, S)[0], [expected, finite], rtol=1e-14)
+    np.testing.assert_allclose(Softmax().along(y, S, np.zeros_like(S), 1.0).values, [expected, finite], rtol=1e-14)
+
+
 @losses
 @intercepts
 def test_scores_that_overflow_make_an_infinite_risk_and_a_line_search_stays_short_of_it(name, fit_intercept):

@@ -47,7 +47,10 @@ def crammer_singer_along(S, D, t, y, costs, values, slopes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax(S, y, values, slopes):
-    """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits."""
+    """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits.
+
+    The loss is infinite, and the gradient NaN, where a score is infinite, unless it is minus infinity for some classes.
+    """
     for start in range(0, y.size, BLOCK):
         stop = min(start + BLOCK, y.size)
         for i in range(start, stop):
@@ -62,7 +65,7 @@ def softmax(S, y, values, slopes):
             others = 0.0
             for k in range(p.size):
                 others += p[k]
-            values[i] += math.log1p((mine - 1.0) + others)  # the first is 0 where the own class has the largest score
+            values[i] = _added(values[i], mine, others)
             for k in range(p.size):
                 p[k] /= mine + others
             p[own] = -others / (mine + others)
@@ -92,8 +95,15 @@ def softmax_along(S, D, t, y, values, slopes, bends):
             for k in range(d.size):
                 second += p[k] * (d[k] - d[own] - first) ** 2
             second += mine * first**2
-            values[i] += math.log1p((mine - 1.0) + others)
+            values[i] = _added(values[i], mine, others)
             slopes[i], bends[i] = first, second / total
+
+
+@njit(cache=True, inline="always")
+def _added(excess, mine, others):
+    """The loss: the excess of the largest score over the own one, and the logarithm of the sum of exponentials."""
+    value = excess + math.log1p((mine - 1.0) + others)  # the first is 0 where the own class has the largest score
+    return np.inf if value != value else value  # NaN: infinite scores
 
 
 @njit(cache=True, inline="always")
