@@ -28,7 +28,7 @@ from undercut.risks.scores.sampled_gram import (
     sampled_rows,
     sampling_cost,
 )
-from undercut.risks.scores.softmax_scores import Curvature, curvature_of, pseudo_inverse
+from undercut.risks.scores.softmax_scores import Curvature, pseudo_inverse
 from undercut.types import FloatArray
 
 SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest
@@ -90,11 +90,16 @@ class SoftmaxHessian(InvertibleHessian):
 
     def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
         self.design, self.features, self.second = design, features, second
-        self._own = second.weighted * (1.0 - second.P)  # of each class by itself
+
+    @property
+    def _own(self) -> FloatArray:
+        """Of each class by itself."""
+        P = self.second.P
+        return np.asarray(self.second.weight[:, None] * P * (1.0 - P))
 
     @override
     def product(self, v: FloatArray) -> FloatArray:
-        D = self.design.matvec(v).reshape(self.second.P.shape)
+        D = self.design.matvec(v).reshape(self.second.slopes.shape)
         return self.design.rmatvec(self._through(D).reshape(-1))
 
     def _through(self, D: FloatArray) -> FloatArray:
@@ -106,7 +111,7 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        n, K = self.second.P.shape
+        n, K = self.second.slopes.shape
         if self._is_whole:
             return self._whole_cost
         grams, cubes = (K, K * CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
@@ -114,16 +119,16 @@ class SoftmaxHessian(InvertibleHessian):
 
     @property
     def _whole_cost(self) -> float:
-        n, K = self.second.P.shape
+        n, K = self.second.slopes.shape
         return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
 
     @property
     def _is_whole(self) -> bool:
-        return bool(self.second.P.shape[1] * self.features.shape[1] <= MOST_FEATURES) and self._whole_cost <= CHEAP
+        return bool(self.second.slopes.shape[1] * self.features.shape[1] <= MOST_FEATURES) and self._whole_cost <= CHEAP
 
     @property
     def _has_blocks(self) -> bool:
-        return bool(self.second.P.shape[1] * self.features.shape[1] ** 2 <= LARGEST)
+        return bool(self.second.slopes.shape[1] * self.features.shape[1] ** 2 <= LARGEST)
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
@@ -132,19 +137,18 @@ class SoftmaxHessian(InvertibleHessian):
         return self._inverse_by_blocks(ridge) if self._has_blocks else self._inverse_of_means(ridge)
 
     def _inverse_of_sample(self, ridge: FloatArray) -> Inverse:
-        sample = sampled_rows(self.features, self._own.sum(axis=1), self.second.P.shape[1])
-        P = self.second.P[sample.rows]
-        weight = sample.weight / np.maximum((P * (1.0 - P)).sum(axis=1), 1e-300)
-        matrix = class_hessian(sample.part, curvature_of(P, weight), centered=self.is_centered)
-        K, d = P.shape[1], sample.part.shape[1]
+        K, d, own = self.second.slopes.shape[1], self.features.shape[1], self._own.sum(axis=1)
+        sample = sampled_rows(self.features, own, K)
+        weight = self.second.weight[sample.rows] * sample.weight / np.maximum(own[sample.rows], 1e-300)
+        matrix = class_hessian(sample.part, self.second.of(sample.rows, weight), centered=self.is_centered)
         matrix += np.kron(np.ones((K, K)), np.eye(d) * (np.trace(matrix) / (K * d)))
         factor = _factor(matrix, ridge)
         return self._apart_from_mean(lambda V: cho_solve(factor, V.reshape(-1), check_finite=False), ridge)
 
     def _apart_from_mean(self, solve: Inverse, ridge: FloatArray) -> Inverse:
         """The inverse for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
-        shape = self.second.P.shape[1], -1
-        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(self._own.sum()) + 1e-300)
+        shape = self.second.slopes.shape[1], -1
+        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(np.trace(self.second.C)) + 1e-300)
 
         def inverse(v: FloatArray) -> FloatArray:
             V = v.reshape(shape)
@@ -156,7 +160,7 @@ class SoftmaxHessian(InvertibleHessian):
         return inverse
 
     def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
-        parts = ridge.reshape(self.second.P.shape[1], -1)
+        parts = ridge.reshape(self.second.slopes.shape[1], -1)
         factors = [
             _sampled_factor(self.features, own, part, centered=self.is_centered)
             for own, part in zip(self._own.T, parts, strict=True)
@@ -168,7 +172,7 @@ class SoftmaxHessian(InvertibleHessian):
         return self._apart_from_mean(solve, ridge)
 
     def _inverse_of_means(self, ridge: FloatArray) -> Inverse:
-        C, shape = self.second.C, (self.second.P.shape[1], self.features.shape[1])
+        C, shape = self.second.C, (self.second.slopes.shape[1], self.features.shape[1])
         G = sampled_gram(self.features, self._own.sum(axis=1), centered=self.is_centered)
         (by_class, V), (by_feature, U) = np.linalg.eigh(C / max(np.trace(C), 1e-300)), np.linalg.eigh(G)
         size = np.outer(np.maximum(by_class, 0.0), np.maximum(by_feature, 0.0))
@@ -191,13 +195,14 @@ class FreeSoftmaxHessian(SoftmaxHessian):
     @override
     def _through(self, D: FloatArray) -> FloatArray:
         through = super()._through(D)
-        follow = self._inverse @ through.sum(axis=0)
-        return np.asarray(through - self.second.through(follow[None, :]))
+        follow = self._inverse @ (np.ones(D.shape[0]) @ through)
+        return self.second.through(D, -follow)
 
     @override
     def diagonal(self) -> FloatArray:
-        mixed = self.design.rmatvec(self._own.reshape(-1)).reshape(self._own.shape[1], -1)
-        total = np.maximum(self._own.sum(axis=0), 1e-300)
+        own = self._own
+        mixed = self.design.rmatvec(own.reshape(-1)).reshape(own.shape[1], -1)
+        total = np.maximum(own.sum(axis=0), 1e-300)
         centered = super().diagonal().reshape(mixed.shape) - mixed**2 / total[:, None]
         return np.asarray(np.maximum(centered, 0.0).reshape(-1))
 
@@ -208,7 +213,8 @@ def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: 
     The blocks of a row sum to zero, which gives the one on the diagonal.  B and C are the second derivatives in w and
     b, and in b.
     """
-    P, weighted, C = second
+    P = second.P
+    weighted = second.weight[:, None] * P
     K, d = P.shape[1], features.shape[1]
     H = np.zeros((K, d, K, d))
     for k in range(K):
@@ -220,8 +226,9 @@ def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: 
     hessian = H.reshape(K * d, K * d)
     if centered:
         design = PerClass(features, K)
-        B = np.stack([design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
-        hessian -= B @ pseudo_inverse(C) @ B.T
+        none = np.zeros_like(P)
+        B = np.stack([design.rmatvec(second.through(none, e).reshape(-1)) for e in np.eye(K)], axis=1)
+        hessian -= B @ pseudo_inverse(second.C) @ B.T
     return hessian
 
 

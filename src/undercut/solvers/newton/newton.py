@@ -20,6 +20,7 @@ from typing_extensions import override
 from undercut.accuracy import wanted_gap
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
 from undercut.risks.scores.linear import SmoothLine, SmoothLinearRisk
+from undercut.risks.scores.multiclass import SmoothMulticlassRisk, SoftmaxLine
 from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.model_bound import model_bound
@@ -77,6 +78,8 @@ def _hessian(risk: SmoothRisk, state: NewtonState) -> FloatArray:
     """The second derivatives at the solution, those of the losses as the line knows them."""
     if isinstance(risk, SmoothLinearRisk) and isinstance(state.line, SmoothLine):
         return risk.bent(state.line.expansion(state.t).bend)
+    if isinstance(risk, SmoothMulticlassRisk) and isinstance(state.line, SoftmaxLine):
+        return risk.bent(state.line.kept.at(state.t))
     return risk.hessian(state.solution)
 
 

@@ -25,8 +25,7 @@ from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
 from undercut.risks.scores.linear import CurvedLinearRisk, SmoothLine
-from undercut.risks.scores.multiclass import CurvedMulticlassRisk
-from undercut.risks.scores.score_risk import ScoreLine
+from undercut.risks.scores.multiclass import CurvedMulticlassRisk, SoftmaxLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.types import FloatArray
 
@@ -122,11 +121,11 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
 
 def _hessian(risk: CurvedRisk, state: TruncatedNewtonState) -> HessianOperator:
-    """The second derivatives at the solution, without a product where the line knows its scores."""
+    """The second derivatives at the solution, without a product where the line knows its slopes."""
     if isinstance(risk, CurvedLinearRisk) and isinstance(state.line, SmoothLine):
         return risk.operator(state.line.expansion(state.t).bend)
-    if isinstance(risk, CurvedMulticlassRisk) and isinstance(state.line, ScoreLine):
-        return risk.curvature_at(state.line.scores_at(state.t))
+    if isinstance(risk, CurvedMulticlassRisk) and isinstance(state.line, SoftmaxLine):
+        return risk.operator(state.line.kept.at(state.t))
     return risk.curvature(state.solution)
 
 
