@@ -350,3 +350,40 @@ def test_the_pseudo_inverse_is_that_of_the_singular_values(rng, smallest):
     inverse = pseudo_inverse(C)
     np.testing.assert_allclose(C @ inverse @ C, C, atol=1e-12)
     np.testing.assert_allclose(inverse, np.linalg.pinv(C, hermitian=True), rtol=1e-6, atol=1e-8)
+
+
+@intercepts
+def test_a_softmax_line_keeps_what_its_search_evaluated(fit_intercept, monkeypatch):
+    X, y, weight = data()
+    risk = MulticlassRisk(X, y, Softmax(), weight, fit_intercept=fit_intercept)
+    rng = np.random.default_rng(0)
+    w, direction = rng.standard_normal(12), rng.standard_normal(12)
+    line = risk.along(w, -risk.cut(w).a)
+    t = line.minimizer(0.0, 1e-3, accuracy=1e-3)
+    fresh = risk.cut(w - t * risk.cut(w).a)
+    calls = []
+    monkeypatch.setattr(Softmax, "value_slope", lambda *given: calls.append(given))
+    kept, turned = line.cut(t), line.turn(t, direction)
+    assert turned.value(0.0) == kept.value
+    assert calls == []
+    assert t > 0.0
+    assert kept.value == pytest.approx(fresh.value, rel=1e-12)
+    np.testing.assert_allclose(kept.a, fresh.a, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_second_derivatives_follow_from_the_slopes(n_classes, rng):
+    S, D, y = (
+        rng.standard_normal((30, n_classes)),
+        rng.standard_normal((30, n_classes)),
+        rng.integers(n_classes, size=30),
+    )
+    weight = np.where(np.arange(30) < 3, 0.0, rng.random(30))
+    phi = class_scores(Softmax(), y, weight, n_classes, fit_intercept=False)
+    second = phi.curvature(phi.settle(S))
+    P = np.exp(S) / np.exp(S).sum(axis=1, keepdims=True)
+    blocks = weight[:, None, None] * (P[:, :, None] * np.eye(n_classes) - P[:, :, None] * P[:, None, :])
+    shift = rng.standard_normal(n_classes)
+    np.testing.assert_allclose(second.through(D, shift), np.einsum("ikl,il->ik", blocks, D + shift), atol=1e-14)
+    np.testing.assert_allclose(second.C, blocks.sum(axis=0), atol=1e-13)
+    np.testing.assert_allclose(second.traces(), np.trace(blocks, axis1=1, axis2=2), atol=1e-14)

@@ -23,7 +23,9 @@ from undercut.maps.design import PerClass
 from undercut.risks.scores.sampled_gram import (
     CHOLESKY,
     EIGENVECTORS,
+    MANY_ROWS,
     MOST_FEATURES,
+    ROWS,
     sampled_gram,
     sampled_rows,
     sampling_cost,
@@ -59,7 +61,7 @@ class LinearHessian(InvertibleHessian):
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
-        factor = _sampled_factor(self.design, self.bend, ridge, centered=self.is_centered)
+        factor = _sampled_factor(self.design, self.bend, ridge, ROWS, centered=self.is_centered)
         return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
 
 
@@ -111,20 +113,26 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
+        return self._cost(self._rows)
+
+    def _cost(self, rows: int) -> float:
+        """Of an inverse from so many rows per feature and inverted block."""
         n, K = self.second.slopes.shape
-        if self._is_whole:
-            return self._whole_cost
         grams, cubes = (K, K * CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
-        return sampling_cost(self.features, n, K, grams, cubes) / TOGETHER
+        if self._is_whole:
+            grams, cubes = K**2 * (K - 1) / 2, K**3 * CHOLESKY
+        return sampling_cost(self.features, n, K, grams, cubes, rows) / TOGETHER
 
     @property
-    def _whole_cost(self) -> float:
-        n, K = self.second.slopes.shape
-        return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
+    def _rows(self) -> int:
+        return MANY_ROWS if self._cost(MANY_ROWS) <= 1.0 else ROWS
 
     @property
     def _is_whole(self) -> bool:
-        return bool(self.second.slopes.shape[1] * self.features.shape[1] <= MOST_FEATURES) and self._whole_cost <= CHEAP
+        n, K = self.second.slopes.shape
+        if K * self.features.shape[1] > MOST_FEATURES:
+            return False
+        return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER <= CHEAP
 
     @property
     def _has_blocks(self) -> bool:
@@ -137,8 +145,8 @@ class SoftmaxHessian(InvertibleHessian):
         return self._inverse_by_blocks(ridge) if self._has_blocks else self._inverse_of_means(ridge)
 
     def _inverse_of_sample(self, ridge: FloatArray) -> Inverse:
-        K, d, own = self.second.slopes.shape[1], self.features.shape[1], self._own.sum(axis=1)
-        sample = sampled_rows(self.features, own, K)
+        K, d, own = self.second.slopes.shape[1], self.features.shape[1], self.second.traces()
+        sample = sampled_rows(self.features, own, K * self._rows)
         weight = self.second.weight[sample.rows] * sample.weight / np.maximum(own[sample.rows], 1e-300)
         matrix = class_hessian(sample.part, self.second.of(sample.rows, weight), centered=self.is_centered)
         matrix += np.kron(np.ones((K, K)), np.eye(d) * (np.trace(matrix) / (K * d)))
@@ -148,7 +156,7 @@ class SoftmaxHessian(InvertibleHessian):
     def _apart_from_mean(self, solve: Inverse, ridge: FloatArray) -> Inverse:
         """The inverse for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
         shape = self.second.slopes.shape[1], -1
-        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(np.trace(self.second.C)) + 1e-300)
+        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(self.second.traces().sum()) + 1e-300)
 
         def inverse(v: FloatArray) -> FloatArray:
             V = v.reshape(shape)
@@ -162,7 +170,7 @@ class SoftmaxHessian(InvertibleHessian):
     def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
         parts = ridge.reshape(self.second.slopes.shape[1], -1)
         factors = [
-            _sampled_factor(self.features, own, part, centered=self.is_centered)
+            _sampled_factor(self.features, own, part, self._rows, centered=self.is_centered)
             for own, part in zip(self._own.T, parts, strict=True)
         ]
 
@@ -173,7 +181,7 @@ class SoftmaxHessian(InvertibleHessian):
 
     def _inverse_of_means(self, ridge: FloatArray) -> Inverse:
         C, shape = self.second.C, (self.second.slopes.shape[1], self.features.shape[1])
-        G = sampled_gram(self.features, self._own.sum(axis=1), centered=self.is_centered)
+        G = sampled_gram(self.features, self.second.traces(), self._rows, centered=self.is_centered)
         (by_class, V), (by_feature, U) = np.linalg.eigh(C / max(np.trace(C), 1e-300)), np.linalg.eigh(G)
         size = np.outer(np.maximum(by_class, 0.0), np.maximum(by_feature, 0.0))
         size += max(float(ridge.mean()), SINGULAR * float(size.max()))
@@ -233,10 +241,10 @@ def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: 
 
 
 def _sampled_factor(
-    features: GramProductDesign, bend: FloatArray, ridge: FloatArray, *, centered: bool
+    features: GramProductDesign, bend: FloatArray, ridge: FloatArray, per_feature: int, *, centered: bool
 ) -> tuple[FloatArray, bool]:
     """The Cholesky factor of ``X' diag(bend) X + diag(ridge)``, from a sample of the rows."""
-    return _factor(sampled_gram(features, bend, centered=centered), ridge)
+    return _factor(sampled_gram(features, bend, per_feature, centered=centered), ridge)
 
 
 def _factor(matrix: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:

@@ -10,11 +10,13 @@ from typing_extensions import override
 from undercut.contracts import (
     CurvedRisk,
     Cut,
+    Design,
     Evaluation,
     GramProductDesign,
     HessianOperator,
     Line,
     MulticlassLoss,
+    RowDesign,
     SmoothRisk,
     WeightedGramDesign,
 )
@@ -59,17 +61,29 @@ class MulticlassRisk(Kinded, ScoreRisk):
     ) -> None:
         features = as_design(X)
         n = features.shape[0]
-        self.y = _classes(y, n)
-        self.n_classes = _checked_count(self.y, n_classes)
+        y = _classes(y, n)
+        self.n_classes = _checked_count(y, n_classes)
         loss.check_classes(self.n_classes)
-        self.loss, self.weight, self.fit_intercept = loss, normalized_weights(sample_weight, n), fit_intercept
-        self.features, self.n_samples = features, n
+        self._set(features, y, loss, normalized_weights(sample_weight, n), fit_intercept)
+
+    def _set(self, features: Design, y: Array, loss: MulticlassLoss, weight: FloatArray, fit_intercept: bool) -> None:
+        self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
+        self.features, self.n_samples = features, features.shape[0]
         self.design: PerClass
         self.phi: ClassScores
-        phi = class_scores(loss, self.y, self.weight, self.n_classes, fit_intercept=fit_intercept)
+        phi = class_scores(loss, y, weight, self.n_classes, fit_intercept=fit_intercept)
         super().__init__(PerClass(features, self.n_classes), phi, lower_bound=0.0)
         if isinstance(phi, SoftmaxScores):
             self.take_kinds(*(kind for need, kind in SMOOTH_KINDS if isinstance(features, need)))
+
+    def part(self, rows: Array) -> MulticlassRisk:
+        """Some of the samples, their weights scaled to sum to one."""
+        assert isinstance(self.features, RowDesign)
+        part = MulticlassRisk.__new__(MulticlassRisk)
+        part.n_classes = self.n_classes
+        weight = self.weight[rows]
+        part._set(self.features.take(rows), self.y[rows], self.loss, weight / weight.sum(), self.fit_intercept)
+        return part
 
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
@@ -84,9 +98,7 @@ class MulticlassRisk(Kinded, ScoreRisk):
 class SoftmaxLine(ScoreLine):
     """R along a line; search, plane and Hessian ask for the same slopes, which are kept at two points."""
 
-    def __init__(
-        self, risk: ScoreRisk, scores: FloatArray, rise: FloatArray, start: Settled | None = None
-    ) -> None:
+    def __init__(self, risk: ScoreRisk, scores: FloatArray, rise: FloatArray, start: Settled | None = None) -> None:
         super().__init__(risk, scores, rise)
         assert isinstance(risk.phi, SoftmaxScores)
         self.kept = Kept(risk.phi, scores, rise, start)

@@ -51,6 +51,13 @@ class Curvature:
         np.fill_diagonal(C, -C.sum(axis=1))
         return C
 
+    def traces(self) -> FloatArray:
+        """``weight_i sum_k p_ik (1 - p_ik)`` of every sample."""
+        squares = np.einsum("ik,ik->i", self.slopes, self.slopes)
+        squares /= np.maximum(self.weight, 1e-300)
+        own = self.slopes[np.arange(self.y.size), self.y]
+        return np.asarray(np.maximum(-2.0 * own - squares, 0.0))
+
     def through(self, D: FloatArray, shift: FloatArray | None = None) -> FloatArray:
         """``weight_i (diag(p_i) - p_i p_i') (d_i + shift)`` for every row of D."""
         out = np.empty_like(self.slopes)

@@ -24,6 +24,7 @@ from undercut.risks.scores.multiclass import SmoothMulticlassRisk, SoftmaxLine
 from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.model_bound import model_bound
+from undercut.solvers.newton.sampled_start import sampled_start
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -42,7 +43,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
     @override
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
-        return start(risk, reg, w0)
+        return start(risk, reg, sampled_start(self, risk, reg, w0))
 
     @override
     def carry(self, risk: SmoothRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
