@@ -30,7 +30,7 @@ from undercut.solvers.newton.line_step import NewtonState, descend, restart, sta
 from undercut.solvers.newton.sampled_start import sampled_start
 from undercut.types import FloatArray
 
-KEPT = 8  # products of a direction up to which the next one is scaled by the same diagonal, which costs one of them
+KEPT = 8  # products of a direction up to which the next one has the same diagonal, or inverse that costs as little
 
 NEARER = 0.25  # share of ``forcing`` to which directions are computed where an inverse costs less than a product
 
@@ -85,18 +85,21 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         # 1. The Newton direction, up to a share of the gradient.
         ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
         cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
-        inverse, diagonal, is_new, forcing = state.inverse, state.diagonal, False, self.forcing
-        if cost <= 1.0:  # a good inverse takes less time than the search along the direction
+        inverse, diagonal, is_new, is_cheap = state.inverse, state.diagonal, False, cost <= 1.0
+        forcing = NEARER * self.forcing if is_cheap else self.forcing
+        if is_cheap and inverse is None:
             assert isinstance(hessian, InvertibleHessian)
-            inverse, cost, forcing = hessian.inverse(ridge), math.inf, NEARER * forcing
+            inverse = hessian.inverse(ridge)
             state = replace(state, inverse=inverse, inverted=hessian)
         elif inverse is None:
             is_new = diagonal is None
             diagonal = hessian.diagonal() if diagonal is None else diagonal
             inverse = _by_diagonal(diagonal + ridge)
-        found = conjugate_gradients(product, target, inverse, forcing, max(1.0, cost))
+        found = conjugate_gradients(product, target, inverse, forcing, math.inf if is_cheap else max(1.0, cost))
         direction, count = found.x, found.products + float(is_new)
         state = replace(state, diagonal=diagonal if found.products <= KEPT else None)
+        if is_cheap and found.products > KEPT:
+            state = replace(state, inverse=None, inverted=None)
         if not found.is_near:
             assert isinstance(hessian, InvertibleHessian)
             inverse = hessian.inverse(ridge)
