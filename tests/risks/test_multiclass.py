@@ -181,6 +181,16 @@ def test_softmax_of_two_classes_is_the_logistic_loss_and_huge_scores_do_not_over
     assert slopes[3, 0] == -slopes[3, 1] == pytest.approx(-np.exp(-40.0), rel=1e-12)
 
 
+@pytest.mark.parametrize("other", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("own", [0.0, np.inf, -np.inf, np.nan])
+def test_softmax_of_infinite_scores_is_infinite_or_its_limit_and_never_nan(own, other):
+    S, y = np.array([[own, 1.0, other], [0.0, 1.0, 0.0]]), np.array([0, 0])
+    expected = np.log1p(np.exp(1.0)) if own == 0.0 and other == -np.inf else np.inf
+    finite = np.log(2.0 + np.exp(1.0))
+    np.testing.assert_allclose(Softmax().value_slope(y, S)[0], [expected, finite], rtol=1e-14)
+    np.testing.assert_allclose(Softmax().along(y, S, np.zeros_like(S), 1.0).values, [expected, finite], rtol=1e-14)
+
+
 @losses
 @intercepts
 def test_scores_that_overflow_make_an_infinite_risk_and_a_line_search_stays_short_of_it(name, fit_intercept):
@@ -340,3 +350,40 @@ def test_the_pseudo_inverse_is_that_of_the_singular_values(rng, smallest):
     inverse = pseudo_inverse(C)
     np.testing.assert_allclose(C @ inverse @ C, C, atol=1e-12)
     np.testing.assert_allclose(inverse, np.linalg.pinv(C, hermitian=True), rtol=1e-6, atol=1e-8)
+
+
+@intercepts
+def test_a_softmax_line_keeps_what_its_search_evaluated(fit_intercept, monkeypatch):
+    X, y, weight = data()
+    risk = MulticlassRisk(X, y, Softmax(), weight, fit_intercept=fit_intercept)
+    rng = np.random.default_rng(0)
+    w, direction = rng.standard_normal(12), rng.standard_normal(12)
+    line = risk.along(w, -risk.cut(w).a)
+    t = line.minimizer(0.0, 1e-3, accuracy=1e-3)
+    fresh = risk.cut(w - t * risk.cut(w).a)
+    calls = []
+    monkeypatch.setattr(Softmax, "value_slope", lambda *given: calls.append(given))
+    kept, turned = line.cut(t), line.turn(t, direction)
+    assert turned.value(0.0) == kept.value
+    assert calls == []
+    assert t > 0.0
+    assert kept.value == pytest.approx(fresh.value, rel=1e-12)
+    np.testing.assert_allclose(kept.a, fresh.a, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_second_derivatives_follow_from_the_slopes(n_classes, rng):
+    S, D, y = (
+        rng.standard_normal((30, n_classes)),
+        rng.standard_normal((30, n_classes)),
+        rng.integers(n_classes, size=30),
+    )
+    weight = np.where(np.arange(30) < 3, 0.0, rng.random(30))
+    phi = class_scores(Softmax(), y, weight, n_classes, fit_intercept=False)
+    second = phi.curvature(phi.settle(S))
+    P = np.exp(S) / np.exp(S).sum(axis=1, keepdims=True)
+    blocks = weight[:, None, None] * (P[:, :, None] * np.eye(n_classes) - P[:, :, None] * P[:, None, :])
+    shift = rng.standard_normal(n_classes)
+    np.testing.assert_allclose(second.through(D, shift), np.einsum("ikl,il->ik", blocks, D + shift), atol=1e-14)
+    np.testing.assert_allclose(second.C, blocks.sum(axis=0), atol=1e-13)
+    np.testing.assert_allclose(second.traces(), np.trace(blocks, axis1=1, axis2=2), atol=1e-14)

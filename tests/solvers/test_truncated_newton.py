@@ -252,7 +252,7 @@ def test_an_inverse_is_kept_while_directions_take_fewer_products_than_a_new_one_
         return plain(self, ridge)
 
     monkeypatch.setattr(kind, "inverse", counted)
-    for cost, expected in ((9.0, range(1, 4)), (0.0, range(4, 100)), (np.inf, range(1))):
+    for cost, expected in ((9.0, range(1, 4)), (1.1, range(4, 100)), (np.inf, range(1))):
         made.clear()
         monkeypatch.setattr(kind, "inversion_cost", lambda self, cost=cost: cost)
         result = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-5))
@@ -304,3 +304,17 @@ def test_a_risk_without_a_hessian_is_refused(signs):
 def test_the_share_is_checked(forcing):
     with pytest.raises(ParameterError, match="`forcing` must be between 0 and 1"):
         TruncatedNewton(forcing=forcing)
+
+
+def test_an_inverse_that_costs_less_than_a_product_is_made_at_once_and_used_again(monkeypatch, rng):
+    X = rng.standard_normal((3000, 4))
+    y = (X @ rng.standard_normal((4, 3)) + rng.gumbel(size=(3000, 3))).argmax(axis=1)
+    risk = MulticlassRisk(X, y, Softmax())
+    hessian = risk.curvature(np.zeros(12))
+    assert hessian.inversion_cost() <= 1.0
+    made = counted_calls(monkeypatch, type(hessian), "inverse")
+    scaled = counted_calls(monkeypatch, type(hessian), "diagonal")
+    result = minimize(risk, L2(1e-4), TruncatedNewton(), w0=np.full(12, 0.01), stop=Stop(gap_rel=1e-8))
+    assert result.status is Status.CONVERGED
+    assert len(result.trace) > 3
+    assert (len(made), len(scaled)) == (1, 0)

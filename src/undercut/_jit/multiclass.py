@@ -47,7 +47,10 @@ def crammer_singer_along(S, D, t, y, costs, values, slopes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax(S, y, values, slopes):
-    """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits."""
+    """Loss and gradient of every sample; no exponential overflows, and a tiny loss keeps its digits.
+
+    The loss is infinite, and the gradient NaN, where a score is infinite, unless it is minus infinity for some classes.
+    """
     for start in range(0, y.size, BLOCK):
         stop = min(start + BLOCK, y.size)
         for i in range(start, stop):
@@ -62,7 +65,7 @@ def softmax(S, y, values, slopes):
             others = 0.0
             for k in range(p.size):
                 others += p[k]
-            values[i] += math.log1p((mine - 1.0) + others)  # the first is 0 where the own class has the largest score
+            values[i] = _added(values[i], mine, others)
             for k in range(p.size):
                 p[k] /= mine + others
             p[own] = -others / (mine + others)
@@ -92,8 +95,15 @@ def softmax_along(S, D, t, y, values, slopes, bends):
             for k in range(d.size):
                 second += p[k] * (d[k] - d[own] - first) ** 2
             second += mine * first**2
-            values[i] += math.log1p((mine - 1.0) + others)
+            values[i] = _added(values[i], mine, others)
             slopes[i], bends[i] = first, second / total
+
+
+@njit(cache=True, inline="always")
+def _added(excess, mine, others):
+    """The loss: the excess of the largest score over the own one, and the logarithm of the sum of exponentials."""
+    value = excess + math.log1p((mine - 1.0) + others)  # the first is 0 where the own class has the largest score
+    return np.inf if value != value else value  # NaN: infinite scores
 
 
 @njit(cache=True, inline="always")
@@ -164,7 +174,7 @@ def softmax_conjugate(slopes, weight, y, share, values):
                 values[i] += weight[i] * q * math.log(q)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax_shifted(slopes, weight, y, rises, out):
     """Slopes of the weighted softmax losses after a shift of the scores by the same b for all samples.
 
@@ -180,14 +190,46 @@ def softmax_shifted(slopes, weight, y, rises, out):
             continue
         more = 0.0
         for k in range(u.size):
-            more += u[k] * rise[k] * (k != own)
+            more += u[k] * rise[k]  # the own class has no rise
         more /= weight[i]
         if not more > -1.0:
             return np.inf
         change += weight[i] * math.log1p(more)
-        others = 0.0
+        scale, others = 1.0 / (1.0 + more), 0.0
         for k in range(u.size):
-            v[k] = u[k] * (1.0 + rise[k]) / (1.0 + more)
+            v[k] = u[k] * (1.0 + rise[k]) * scale
             others += v[k] * (k != own)
         v[own] = -others
     return change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_through(slopes, weight, y, D, shift, out):
+    """``weight_i (diag(p_i) - p_i p_i') (d_i + shift)`` for every row of D, p the probabilities of the slopes."""
+    for i in range(y.size):
+        own, u, d, v = y[i], slopes[i], D[i], out[i]
+        base, mean = d[own] + shift[own], 0.0
+        for k in range(u.size):
+            v[k] = (d[k] + shift[k]) - base
+            mean += u[k] * v[k]
+        mean = mean / weight[i] if weight[i] > 0.0 else 0.0
+        for k in range(u.size):
+            v[k] = u[k] * (v[k] - mean)
+        v[own] = -(weight[i] + u[own]) * mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def softmax_products(slopes, weight, y, C):
+    """Add ``sum_i weight_i p_ik p_il`` to ``C[k, l]`` for ``l < k``, p the probabilities of the slopes."""
+    p = np.empty(C.shape[0])
+    for i in range(y.size):
+        if weight[i] <= 0.0:
+            continue
+        u = slopes[i]
+        for k in range(p.size):
+            p[k] = u[k]
+        p[y[i]] += weight[i]
+        for k in range(1, p.size):
+            row, share = C[k], p[k] / weight[i]
+            for m in range(k):
+                row[m] += share * p[m]

@@ -23,12 +23,14 @@ from undercut.maps.design import PerClass
 from undercut.risks.scores.sampled_gram import (
     CHOLESKY,
     EIGENVECTORS,
+    MANY_ROWS,
     MOST_FEATURES,
+    ROWS,
     sampled_gram,
     sampled_rows,
     sampling_cost,
 )
-from undercut.risks.scores.softmax_scores import Curvature, curvature_of, pseudo_inverse
+from undercut.risks.scores.softmax_scores import Curvature, pseudo_inverse
 from undercut.types import FloatArray
 
 SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest
@@ -59,7 +61,7 @@ class LinearHessian(InvertibleHessian):
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
-        factor = _sampled_factor(self.design, self.bend, ridge, centered=self.is_centered)
+        factor = _sampled_factor(self.design, self.bend, ridge, ROWS, centered=self.is_centered)
         return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
 
 
@@ -90,11 +92,16 @@ class SoftmaxHessian(InvertibleHessian):
 
     def __init__(self, design: PerClass, features: GramProductDesign, second: Curvature) -> None:
         self.design, self.features, self.second = design, features, second
-        self._own = second.weighted * (1.0 - second.P)  # of each class by itself
+
+    @property
+    def _own(self) -> FloatArray:
+        """Of each class by itself."""
+        P = self.second.P
+        return np.asarray(self.second.weight[:, None] * P * (1.0 - P))
 
     @override
     def product(self, v: FloatArray) -> FloatArray:
-        D = self.design.matvec(v).reshape(self.second.P.shape)
+        D = self.design.matvec(v).reshape(self.second.slopes.shape)
         return self.design.rmatvec(self._through(D).reshape(-1))
 
     def _through(self, D: FloatArray) -> FloatArray:
@@ -106,24 +113,30 @@ class SoftmaxHessian(InvertibleHessian):
 
     @override
     def inversion_cost(self) -> float:
-        n, K = self.second.P.shape
-        if self._is_whole:
-            return self._whole_cost
+        return self._cost(self._rows)
+
+    def _cost(self, rows: int) -> float:
+        """Of an inverse from so many rows per feature and inverted block."""
+        n, K = self.second.slopes.shape
         grams, cubes = (K, K * CHOLESKY) if self._has_blocks else (1, EIGENVECTORS)
-        return sampling_cost(self.features, n, K, grams, cubes) / TOGETHER
+        if self._is_whole:
+            grams, cubes = K**2 * (K - 1) / 2, K**3 * CHOLESKY
+        return sampling_cost(self.features, n, K, grams, cubes, rows) / TOGETHER
 
     @property
-    def _whole_cost(self) -> float:
-        n, K = self.second.P.shape
-        return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER
+    def _rows(self) -> int:
+        return MANY_ROWS if self._cost(MANY_ROWS) <= 1.0 else ROWS
 
     @property
     def _is_whole(self) -> bool:
-        return bool(self.second.P.shape[1] * self.features.shape[1] <= MOST_FEATURES) and self._whole_cost <= CHEAP
+        n, K = self.second.slopes.shape
+        if K * self.features.shape[1] > MOST_FEATURES:
+            return False
+        return sampling_cost(self.features, n, K, K**2 * (K - 1) / 2, K**3 * CHOLESKY) / TOGETHER <= CHEAP
 
     @property
     def _has_blocks(self) -> bool:
-        return bool(self.second.P.shape[1] * self.features.shape[1] ** 2 <= LARGEST)
+        return bool(self.second.slopes.shape[1] * self.features.shape[1] ** 2 <= LARGEST)
 
     @override
     def inverse(self, ridge: FloatArray) -> Inverse:
@@ -132,19 +145,18 @@ class SoftmaxHessian(InvertibleHessian):
         return self._inverse_by_blocks(ridge) if self._has_blocks else self._inverse_of_means(ridge)
 
     def _inverse_of_sample(self, ridge: FloatArray) -> Inverse:
-        sample = sampled_rows(self.features, self._own.sum(axis=1), self.second.P.shape[1])
-        P = self.second.P[sample.rows]
-        weight = sample.weight / np.maximum((P * (1.0 - P)).sum(axis=1), 1e-300)
-        matrix = class_hessian(sample.part, curvature_of(P, weight), centered=self.is_centered)
-        K, d = P.shape[1], sample.part.shape[1]
+        K, d, own = self.second.slopes.shape[1], self.features.shape[1], self.second.traces()
+        sample = sampled_rows(self.features, own, K * self._rows)
+        weight = self.second.weight[sample.rows] * sample.weight / np.maximum(own[sample.rows], 1e-300)
+        matrix = class_hessian(sample.part, self.second.of(sample.rows, weight), centered=self.is_centered)
         matrix += np.kron(np.ones((K, K)), np.eye(d) * (np.trace(matrix) / (K * d)))
         factor = _factor(matrix, ridge)
         return self._apart_from_mean(lambda V: cho_solve(factor, V.reshape(-1), check_finite=False), ridge)
 
     def _apart_from_mean(self, solve: Inverse, ridge: FloatArray) -> Inverse:
         """The inverse for the part of v that sums to zero over the classes: H maps the mean of the classes to zero."""
-        shape = self.second.P.shape[1], -1
-        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(self._own.sum()) + 1e-300)
+        shape = self.second.slopes.shape[1], -1
+        flat = np.maximum(ridge.reshape(shape).mean(axis=0), SINGULAR * float(self.second.traces().sum()) + 1e-300)
 
         def inverse(v: FloatArray) -> FloatArray:
             V = v.reshape(shape)
@@ -156,9 +168,9 @@ class SoftmaxHessian(InvertibleHessian):
         return inverse
 
     def _inverse_by_blocks(self, ridge: FloatArray) -> Inverse:
-        parts = ridge.reshape(self.second.P.shape[1], -1)
+        parts = ridge.reshape(self.second.slopes.shape[1], -1)
         factors = [
-            _sampled_factor(self.features, own, part, centered=self.is_centered)
+            _sampled_factor(self.features, own, part, self._rows, centered=self.is_centered)
             for own, part in zip(self._own.T, parts, strict=True)
         ]
 
@@ -168,8 +180,8 @@ class SoftmaxHessian(InvertibleHessian):
         return self._apart_from_mean(solve, ridge)
 
     def _inverse_of_means(self, ridge: FloatArray) -> Inverse:
-        C, shape = self.second.C, (self.second.P.shape[1], self.features.shape[1])
-        G = sampled_gram(self.features, self._own.sum(axis=1), centered=self.is_centered)
+        C, shape = self.second.C, (self.second.slopes.shape[1], self.features.shape[1])
+        G = sampled_gram(self.features, self.second.traces(), self._rows, centered=self.is_centered)
         (by_class, V), (by_feature, U) = np.linalg.eigh(C / max(np.trace(C), 1e-300)), np.linalg.eigh(G)
         size = np.outer(np.maximum(by_class, 0.0), np.maximum(by_feature, 0.0))
         size += max(float(ridge.mean()), SINGULAR * float(size.max()))
@@ -191,13 +203,14 @@ class FreeSoftmaxHessian(SoftmaxHessian):
     @override
     def _through(self, D: FloatArray) -> FloatArray:
         through = super()._through(D)
-        follow = self._inverse @ through.sum(axis=0)
-        return np.asarray(through - self.second.through(follow[None, :]))
+        follow = self._inverse @ (np.ones(D.shape[0]) @ through)
+        return self.second.through(D, -follow)
 
     @override
     def diagonal(self) -> FloatArray:
-        mixed = self.design.rmatvec(self._own.reshape(-1)).reshape(self._own.shape[1], -1)
-        total = np.maximum(self._own.sum(axis=0), 1e-300)
+        own = self._own
+        mixed = self.design.rmatvec(own.reshape(-1)).reshape(own.shape[1], -1)
+        total = np.maximum(own.sum(axis=0), 1e-300)
         centered = super().diagonal().reshape(mixed.shape) - mixed**2 / total[:, None]
         return np.asarray(np.maximum(centered, 0.0).reshape(-1))
 
@@ -208,7 +221,8 @@ def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: 
     The blocks of a row sum to zero, which gives the one on the diagonal.  B and C are the second derivatives in w and
     b, and in b.
     """
-    P, weighted, C = second
+    P = second.P
+    weighted = second.weight[:, None] * P
     K, d = P.shape[1], features.shape[1]
     H = np.zeros((K, d, K, d))
     for k in range(K):
@@ -220,16 +234,17 @@ def class_hessian(features: WeightedGramDesign, second: Curvature, *, centered: 
     hessian = H.reshape(K * d, K * d)
     if centered:
         design = PerClass(features, K)
-        B = np.stack([design.rmatvec(second.through(e[None, :]).reshape(-1)) for e in np.eye(K)], axis=1)
-        hessian -= B @ pseudo_inverse(C) @ B.T
+        none = np.zeros_like(P)
+        B = np.stack([design.rmatvec(second.through(none, e).reshape(-1)) for e in np.eye(K)], axis=1)
+        hessian -= B @ pseudo_inverse(second.C) @ B.T
     return hessian
 
 
 def _sampled_factor(
-    features: GramProductDesign, bend: FloatArray, ridge: FloatArray, *, centered: bool
+    features: GramProductDesign, bend: FloatArray, ridge: FloatArray, per_feature: int, *, centered: bool
 ) -> tuple[FloatArray, bool]:
     """The Cholesky factor of ``X' diag(bend) X + diag(ridge)``, from a sample of the rows."""
-    return _factor(sampled_gram(features, bend, centered=centered), ridge)
+    return _factor(sampled_gram(features, bend, per_feature, centered=centered), ridge)
 
 
 def _factor(matrix: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:

@@ -9,9 +9,14 @@ from typing_extensions import override
 
 from undercut.contracts import (
     CurvedRisk,
+    Cut,
+    Design,
+    Evaluation,
     GramProductDesign,
     HessianOperator,
+    Line,
     MulticlassLoss,
+    RowDesign,
     SmoothRisk,
     WeightedGramDesign,
 )
@@ -20,10 +25,10 @@ from undercut.kinds import Kinded
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
-from undercut.risks.scores.class_scores import ClassScores, FreeCrammerSinger
+from undercut.risks.scores.class_scores import ClassScores, FreeCrammerSinger, Settled
 from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian, class_hessian
-from undercut.risks.scores.score_risk import ScoreRisk
-from undercut.risks.scores.softmax_scores import FreeSoftmax, SoftmaxScores
+from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
+from undercut.risks.scores.softmax_scores import FreeSoftmax, Kept, SoftmaxScores
 from undercut.types import Array, FloatArray
 
 
@@ -56,21 +61,69 @@ class MulticlassRisk(Kinded, ScoreRisk):
     ) -> None:
         features = as_design(X)
         n = features.shape[0]
-        self.y = _classes(y, n)
-        self.n_classes = _checked_count(self.y, n_classes)
+        y = _classes(y, n)
+        self.n_classes = _checked_count(y, n_classes)
         loss.check_classes(self.n_classes)
-        self.loss, self.weight, self.fit_intercept = loss, normalized_weights(sample_weight, n), fit_intercept
-        self.features, self.n_samples = features, n
+        self._set(features, y, loss, normalized_weights(sample_weight, n), fit_intercept)
+
+    def _set(self, features: Design, y: Array, loss: MulticlassLoss, weight: FloatArray, fit_intercept: bool) -> None:
+        self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
+        self.features, self.n_samples = features, features.shape[0]
         self.design: PerClass
         self.phi: ClassScores
-        phi = class_scores(loss, self.y, self.weight, self.n_classes, fit_intercept=fit_intercept)
+        phi = class_scores(loss, y, weight, self.n_classes, fit_intercept=fit_intercept)
         super().__init__(PerClass(features, self.n_classes), phi, lower_bound=0.0)
         if isinstance(phi, SoftmaxScores):
             self.take_kinds(*(kind for need, kind in SMOOTH_KINDS if isinstance(features, need)))
 
+    def part(self, rows: Array) -> MulticlassRisk:
+        """Some of the samples, their weights scaled to sum to one."""
+        assert isinstance(self.features, RowDesign)
+        part = MulticlassRisk.__new__(MulticlassRisk)
+        part.n_classes = self.n_classes
+        weight = self.weight[rows]
+        part._set(self.features.take(rows), self.y[rows], self.loss, weight / weight.sum(), self.fit_intercept)
+        return part
+
+    @override
+    def along(self, w: FloatArray, direction: FloatArray) -> Line:
+        kind = SoftmaxLine if isinstance(self.phi, SoftmaxScores) else ScoreLine
+        return kind(self, self.scores(w), self.scores(direction))
+
     def intercepts(self, w: FloatArray) -> FloatArray:
         """The intercepts that belong to w, one per class; zeros where the risk has none."""
         return self.phi.intercepts(self.design.matvec(w))
+
+
+class SoftmaxLine(ScoreLine):
+    """R along a line; search, plane and Hessian ask for the same slopes, which are kept at two points."""
+
+    def __init__(self, risk: ScoreRisk, scores: FloatArray, rise: FloatArray, start: Settled | None = None) -> None:
+        super().__init__(risk, scores, rise)
+        assert isinstance(risk.phi, SoftmaxScores)
+        self.kept = Kept(risk.phi, scores, rise, start)
+
+    @override
+    def scores_at(self, t: float) -> FloatArray:
+        return self.kept.scores_at(t)
+
+    @override
+    def minimizer(self, slope: float, curvature: float, accuracy: float = 0.0) -> float:
+        return self.kept.phi.search(self.kept, slope, curvature, accuracy)
+
+    @override
+    def value(self, t: float) -> float:
+        return self.kept.at(t).value
+
+    @override
+    def cut(self, t: float) -> Cut:
+        at = self.kept.at(t)
+        return self.risk.plane(self.scores_at(t), Evaluation(at.value, at.slopes.reshape(-1)))
+
+    @override
+    def turn(self, t: float, direction: FloatArray) -> SoftmaxLine:
+        known = self.kept.known(t)
+        return SoftmaxLine(self.risk, self.scores_at(t), self.risk.design.matvec(direction), known)
 
 
 class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
@@ -81,8 +134,11 @@ class SmoothMulticlassRisk(MulticlassRisk, SmoothRisk):
 
     @override
     def hessian(self, w: FloatArray) -> FloatArray:
-        second = self.phi.curvature(self.phi.settle(self.phi.rows(self.design.matvec(w))))
-        return class_hessian(self.features, second, centered=self.fit_intercept)
+        return self.bent(self.phi.settle(self.phi.rows(self.design.matvec(w))))
+
+    def bent(self, at: Settled) -> FloatArray:
+        """The Hessian where the mean loss is known."""
+        return class_hessian(self.features, self.phi.curvature(at), centered=self.fit_intercept)
 
 
 class CurvedMulticlassRisk(MulticlassRisk, CurvedRisk):
@@ -93,12 +149,12 @@ class CurvedMulticlassRisk(MulticlassRisk, CurvedRisk):
 
     @override
     def curvature(self, w: FloatArray) -> HessianOperator:
-        return self.curvature_at(self.design.matvec(w))
+        return self.operator(self.phi.settle(self.phi.rows(self.design.matvec(w))))
 
-    def curvature_at(self, scores: FloatArray) -> HessianOperator:
-        """The second derivatives where ``X W'`` is ``scores``."""
-        second = self.phi.curvature(self.phi.settle(self.phi.rows(scores)))
-        return (FreeSoftmaxHessian if self.fit_intercept else SoftmaxHessian)(self.design, self.features, second)
+    def operator(self, at: Settled) -> HessianOperator:
+        """The second derivatives where the mean loss is known."""
+        kind = FreeSoftmaxHessian if self.fit_intercept else SoftmaxHessian
+        return kind(self.design, self.features, self.phi.curvature(at))
 
 
 SMOOTH_KINDS = ((WeightedGramDesign, SmoothMulticlassRisk), (GramProductDesign, CurvedMulticlassRisk))

@@ -2,7 +2,7 @@
 
 Rows are taken in proportion to their second derivatives d, at equal distances along the sum of d, and then weigh the
 same.  With ``ROWS`` times as many rows as features its inverse leaves conjugate gradients a condition number of about
-seven, whatever that of the Hessian is (Erdogdu and Montanari 2015).
+seven, with ``MANY_ROWS`` of about 2.5, whatever that of the Hessian is (Erdogdu and Montanari 2015).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from undercut.contracts import Design
 from undercut.maps.matrix import Matrix
 from undercut.types import Array, FloatArray
 
-ROWS = 5  # per feature
+ROWS, MANY_ROWS = 5, 20  # per feature; many where that takes less time than a product with the Hessian
 BLAS = 0.1  # time of an operation on dense matrices, in those of sparse or single rows
 CHOLESKY, EIGENVECTORS = 1.0 / 3.0, 4.0  # operations, in cubes of the size
 MOST_FEATURES = 2000  # a factorization takes less than a second
@@ -30,10 +30,10 @@ class Sample(NamedTuple):
     weight: FloatArray  # what each stands for, in sum the total of the second derivatives
 
 
-def sampled_rows(design: Design, bend: FloatArray, n_classes: int = 1) -> Sample:
-    """``ROWS`` of them for every parameter; all rows with a second derivative, where these are fewer."""
+def sampled_rows(design: Design, bend: FloatArray, per_feature: int) -> Sample:
+    """So many of them for every feature; all rows with a second derivative, where these are fewer."""
     assert isinstance(design, Matrix)
-    used, n_rows = np.flatnonzero(bend), ROWS * n_classes * design.shape[1]
+    used, n_rows = np.flatnonzero(bend), per_feature * design.shape[1]
     if used.size <= n_rows:
         return Sample(design.take(used), used, bend[used])
     sums = np.cumsum(bend)
@@ -43,9 +43,9 @@ def sampled_rows(design: Design, bend: FloatArray, n_classes: int = 1) -> Sample
     return Sample(design.take(rows), rows, step * counts.astype(np.float64))
 
 
-def sampled_gram(design: Design, bend: FloatArray, *, centered: bool) -> FloatArray:
+def sampled_gram(design: Design, bend: FloatArray, per_feature: int, *, centered: bool) -> FloatArray:
     """An approximation of ``X' diag(bend) X``, or of its centered form ``X' (D - d d' / sum d) X``."""
-    part, _, weight = sampled_rows(design, bend)
+    part, _, weight = sampled_rows(design, bend, per_feature)
     gram, total = part.weighted_gram(weight), float(weight.sum())
     if centered and total > 0.0:
         mixed = part.rmatvec(weight)
@@ -53,7 +53,9 @@ def sampled_gram(design: Design, bend: FloatArray, *, centered: bool) -> FloatAr
     return gram
 
 
-def sampling_cost(design: Design, n_used: int, n_classes: int, grams: float, cubes: float) -> float:
+def sampling_cost(
+    design: Design, n_used: int, n_classes: int, grams: float, cubes: float, per_feature: int = ROWS
+) -> float:
     """The work of sampled Gram matrices and ``cubes d^3`` operations of a factorization, in products with a Hessian.
 
     ``n_used`` is the number of rows with a second derivative: products read no other.  The cost is infinite where X has
@@ -64,5 +66,5 @@ def sampling_cost(design: Design, n_used: int, n_classes: int, grams: float, cub
         return math.inf
     rows = design.rows()
     length = rows.values.size / max(1, n)
-    gram = min(n_used, ROWS * d) * (BLAS * d**2 if rows.dense else 0.5 * length**2)
+    gram = min(n_used, per_feature * d) * (BLAS * d**2 if rows.dense else 0.5 * length**2)
     return float((grams * gram + BLAS * cubes * d**3) / max(1.0, n + 2.0 * length * n_used * n_classes))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import xlogy
 from typing_extensions import override
 
-from undercut._jit.multiclass import softmax_ahead, softmax_shifted
+from undercut._jit.multiclass import softmax_ahead, softmax_products, softmax_shifted, softmax_through
 from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
 from undercut.risks.scores.class_scores import ClassScores, FreeScores, Settled
 from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.smooth_mean import Ahead
+from undercut.scalar import Point, minimize_convex
 from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
@@ -26,25 +27,85 @@ TINY = 1e-300  # least probability: its logarithm is finite
 SINGULAR = 1e-4  # least diagonal entry of an accurate Cholesky factor of a matrix of size 1
 
 
-class Curvature(NamedTuple):
-    """Second derivatives of the mean softmax loss."""
+@dataclass(frozen=True)
+class Curvature:
+    """Second derivatives of the mean softmax loss, from its slopes."""
 
-    P: FloatArray  # probabilities, n x K
-    weighted: FloatArray  # P with its rows times their weights
-    C: FloatArray  # in the intercepts: sum_i weight_i (diag(p_i) - p_i p_i')
+    slopes: FloatArray  # n x K, weights included
+    weight: FloatArray
+    y: Array
 
-    def through(self, D: FloatArray) -> FloatArray:
-        """``weight_i (diag(p_i) - p_i p_i') d_i`` for every row of D."""
-        mean = np.einsum("ik,ik->i", self.P, np.broadcast_to(D, self.P.shape))
-        return np.asarray(self.weighted * (D - mean[:, None]))
+    @property
+    def P(self) -> FloatArray:
+        """Probabilities, n x K."""
+        P = self.slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
+        P[np.arange(self.y.size), self.y] += 1.0
+        return P
+
+    @property
+    def C(self) -> FloatArray:
+        """In the intercepts: ``sum_i weight_i (diag(p_i) - p_i p_i')``, without the cancellation of p - p^2."""
+        C = np.zeros((self.slopes.shape[1], self.slopes.shape[1]))
+        softmax_products(self.slopes, self.weight, self.y, C)
+        C = -(C + C.T)
+        np.fill_diagonal(C, -C.sum(axis=1))
+        return C
+
+    def traces(self) -> FloatArray:
+        """``weight_i sum_k p_ik (1 - p_ik)`` of every sample."""
+        squares = np.einsum("ik,ik->i", self.slopes, self.slopes)
+        squares /= np.maximum(self.weight, 1e-300)
+        own = self.slopes[np.arange(self.y.size), self.y]
+        return np.asarray(np.maximum(-2.0 * own - squares, 0.0))
+
+    def through(self, D: FloatArray, shift: FloatArray | None = None) -> FloatArray:
+        """``weight_i (diag(p_i) - p_i p_i') (d_i + shift)`` for every row of D."""
+        out = np.empty_like(self.slopes)
+        shift = np.zeros(out.shape[1]) if shift is None else shift
+        softmax_through(self.slopes, self.weight, self.y, D, shift, out)
+        return out
+
+    def of(self, rows: Array, weight: FloatArray) -> Curvature:
+        """That of some samples with other weights."""
+        y, P = self.y[rows], self.slopes[rows]
+        P *= (weight / np.maximum(self.weight[rows], 1e-300))[:, None]
+        return Curvature(P, weight, y)
 
 
-def curvature_of(P: FloatArray, weight: FloatArray) -> Curvature:
-    weighted = weight[:, None] * P
-    C = -(P.T @ weighted)
-    np.fill_diagonal(C, 0.0)
-    np.fill_diagonal(C, -C.sum(axis=1))  # without the cancellation of p - p^2
-    return Curvature(P, weighted, C)
+class Kept:
+    """A line of scores that keeps the mean loss at its start and at the latest other point, where they are known."""
+
+    def __init__(self, phi: SoftmaxScores, scores: FloatArray, rise: FloatArray, start: Settled | None = None) -> None:
+        self.phi, self.scores, self.rise, self.start = phi, scores, rise, start
+        self._latest: tuple[float, FloatArray, Settled | None] = 0.0, scores, start
+
+    def scores_at(self, t: float) -> FloatArray:
+        """The scores at t."""
+        if t == 0.0 or t == self._latest[0]:
+            return self.scores if t == 0.0 else self._latest[1]
+        scores = t * self.rise
+        scores += self.scores
+        self._latest = t, scores, None
+        return scores
+
+    def known(self, t: float) -> Settled | None:
+        """The mean loss at t, where it is kept."""
+        return self.start if t == 0.0 else self._latest[2] if t == self._latest[0] else None
+
+    def at(self, t: float) -> Settled:
+        """The mean loss at t, at the best intercepts."""
+        at = self.known(t)
+        if at is None:
+            at = self.phi.settle(self.phi.rows(self.scores_at(t)))
+            self.keep(t, at)
+        return at
+
+    def keep(self, t: float, at: Settled) -> None:
+        """Keep what was found elsewhere."""
+        if t == 0.0:
+            self.start = at
+        else:
+            self._latest = t, self.scores_at(t), at
 
 
 class SoftmaxScores(ClassScores):
@@ -83,12 +144,25 @@ class SoftmaxScores(ClassScores):
 
     def curvature(self, at: Settled) -> Curvature:
         """The second derivatives at the point of the slopes."""
-        return curvature_of(self._probabilities(at.slopes), self.weight)
+        return Curvature(at.slopes, self.weight, self.y)
 
     def _probabilities(self, slopes: FloatArray) -> FloatArray:
-        P = slopes / np.where(self.weight > 0.0, self.weight, 1.0)[:, None]
-        P[np.arange(self.y.size), self.y] += 1.0
-        return P
+        return Curvature(slopes, self.weight, self.y).P
+
+    def search(self, line: Kept, slope: float, curvature: float, accuracy: float) -> float:
+        """What ``minimizer`` returns for a line."""
+        D = self.rows(line.rise)
+
+        def point(t: float) -> Point:
+            with np.errstate(over="ignore", invalid="ignore"):
+                at = line.at(t)
+                return Point(at.value, float(np.vdot(at.slopes, D)), self._bend(at, D))
+
+        return minimize_convex(point, slope, curvature, accuracy=accuracy)
+
+    def _bend(self, at: Settled, D: FloatArray) -> float:
+        """The second derivative along D."""
+        return float(np.vdot(self.curvature(at).through(D), D))
 
 
 class FreeSoftmax(FreeScores, SoftmaxScores):
@@ -112,7 +186,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         S, D = self.rows(scores), self.rows(rise)
         start = self.settle(S)
         second = self.curvature(start)
-        follow = pseudo_inverse(second.C) @ second.through(D).sum(axis=0)
+        follow = pseudo_inverse(second.C) @ _totals(second.through(D))
         slopes = self._balanced(self._ahead(S, D, start.b, -follow).slopes)
         if slopes is None:
             return None
@@ -174,19 +248,26 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
     def minimizer(
         self, scores: FloatArray, direction: FloatArray, slope: float, curvature: float, accuracy: float = 0.0
     ) -> float:
-        S, D = self.rows(scores), self.rows(direction)
+        return self.search(Kept(self, scores, direction), slope, curvature, accuracy)
+
+    @override
+    def search(self, line: Kept, slope: float, curvature: float, accuracy: float) -> float:
+        D, trials = self.rows(line.rise), dict[float, Settled]()
 
         def joint(t: float, b: FloatArray) -> Joint:
-            moved = S + t * D
+            moved = self.rows(line.scores_at(t))
             if not np.isfinite(moved).all():
                 return Joint(t, b, math.inf, math.nan, math.nan, b, math.nan)
-            at = self._at(moved, b)
-            second, totals = self.curvature(at), at.slopes.sum(axis=0)
+            at = line.known(t)
+            if at is None or not np.array_equal(at.b, b):
+                at = self._at(moved, b)
+            trials[t] = at
+            second, totals = self.curvature(at), _totals(at.slopes)
             through, inverse = second.through(D), pseudo_inverse(second.C)
-            mixed = through.sum(axis=0)
-            own = float((at.slopes * D).sum()) + slope + curvature * t
+            mixed = _totals(through)
+            own = float(np.vdot(at.slopes, D)) + slope + curvature * t
             reduced = own - float(mixed @ inverse @ totals)
-            bend = float((through * D).sum()) - float(mixed @ inverse @ mixed) + curvature
+            bend = float(np.vdot(through, D)) - float(mixed @ inverse @ mixed) + curvature
             dt = -reduced / bend if bend > 0.0 else math.nan
             db = -(inverse @ (totals + dt * mixed))
             whole = at.value + slope * t + 0.5 * curvature * t * t
@@ -194,16 +275,16 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
 
         found = newton_in_both(joint, self._hint, accuracy)
         if found is None:
-            return super().minimizer(scores, direction, slope, curvature, accuracy)
-        self._hint = _centered(found.b)
+            return super().minimizer(line.scores, line.rise, slope, curvature, accuracy)
+        line.keep(found.t, self.settle_from(trials[found.t], self.rows(line.scores_at(found.t))))
         return found.t
 
     @override
     def _bend(self, at: Settled, D: FloatArray) -> float:
         second = self.curvature(at)
         through = second.through(D)
-        mixed = through.sum(axis=0)
-        return float((through * D).sum()) - float(mixed @ pseudo_inverse(second.C) @ mixed)
+        mixed = _totals(through)
+        return float(np.vdot(through, D)) - float(mixed @ pseudo_inverse(second.C) @ mixed)
 
 
 def _centered(b: FloatArray) -> FloatArray:

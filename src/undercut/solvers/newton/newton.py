@@ -20,9 +20,11 @@ from typing_extensions import override
 from undercut.accuracy import wanted_gap
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
 from undercut.risks.scores.linear import SmoothLine, SmoothLinearRisk
+from undercut.risks.scores.multiclass import SmoothMulticlassRisk, SoftmaxLine
 from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.model_bound import model_bound
+from undercut.solvers.newton.sampled_start import sampled_start
 from undercut.trace import Progress
 from undercut.types import FloatArray
 
@@ -41,7 +43,7 @@ class Newton(Solver[NewtonState, SmoothRisk, QuadraticRegularizer]):
 
     @override
     def init(self, risk: SmoothRisk, reg: QuadraticRegularizer, w0: FloatArray) -> NewtonState:
-        return start(risk, reg, w0)
+        return start(risk, reg, sampled_start(self, risk, reg, w0))
 
     @override
     def carry(self, risk: SmoothRisk, reg: QuadraticRegularizer, state: NewtonState) -> NewtonState:
@@ -77,6 +79,8 @@ def _hessian(risk: SmoothRisk, state: NewtonState) -> FloatArray:
     """The second derivatives at the solution, those of the losses as the line knows them."""
     if isinstance(risk, SmoothLinearRisk) and isinstance(state.line, SmoothLine):
         return risk.bent(state.line.expansion(state.t).bend)
+    if isinstance(risk, SmoothMulticlassRisk) and isinstance(state.line, SoftmaxLine):
+        return risk.bent(state.line.kept.at(state.t))
     return risk.hessian(state.solution)
 
 

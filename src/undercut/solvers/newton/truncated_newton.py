@@ -1,9 +1,9 @@
 """Newton's method with conjugate gradients and an exact line search, for smooth risks with many parameters.
 
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
-products ``H v`` instead of the Hessian H.  They are preconditioned by the diagonal of ``H + M`` or by an approximate
-inverse, both of an earlier point, and go on with a new inverse once they have taken as many products as making it
-costs.  The plane at w proves
+products ``H v`` instead of the Hessian H.  They are preconditioned by an approximate inverse where making it costs no
+more than a product, else by the diagonal of ``H + M`` or by an inverse, both of an earlier point, and go on with a new
+inverse once they have taken as many products as making it costs.  The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
@@ -25,12 +25,14 @@ from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
 from undercut.risks.scores.linear import CurvedLinearRisk, SmoothLine
-from undercut.risks.scores.multiclass import CurvedMulticlassRisk
-from undercut.risks.scores.score_risk import ScoreLine
+from undercut.risks.scores.multiclass import CurvedMulticlassRisk, SoftmaxLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
+from undercut.solvers.newton.sampled_start import sampled_start
 from undercut.types import FloatArray
 
-KEPT = 8  # products of a direction up to which the next one is scaled by the same diagonal, which costs one of them
+KEPT = 8  # products of a direction up to which the next one has the same diagonal, or inverse that costs as little
+
+NEARER = 0.25  # share of ``forcing`` to which directions are computed where an inverse costs less than a product
 
 BLOCKED = 0.3  # share of a Newton step below which samples without a second derivative have stopped it
 
@@ -65,7 +67,7 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
     @override
     def init(self, risk: CurvedRisk, reg: QuadraticRegularizer, w0: FloatArray) -> TruncatedNewtonState:
-        begun = start(risk, reg, w0)
+        begun = start(risk, reg, sampled_start(self, risk, reg, w0))
         return TruncatedNewtonState(begun.line, begun.t, begun.solution, begun.cut, begun.progress)
 
     @override
@@ -82,15 +84,22 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
         # 1. The Newton direction, up to a share of the gradient.
         ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
-        inverse, diagonal, is_new = state.inverse, state.diagonal, False
-        if inverse is None:
+        cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
+        inverse, diagonal, is_new, is_cheap = state.inverse, state.diagonal, False, cost <= 1.0
+        forcing = NEARER * self.forcing if is_cheap else self.forcing
+        if is_cheap and inverse is None:
+            assert isinstance(hessian, InvertibleHessian)
+            inverse = hessian.inverse(ridge)
+            state = replace(state, inverse=inverse, inverted=hessian)
+        elif inverse is None:
             is_new = diagonal is None
             diagonal = hessian.diagonal() if diagonal is None else diagonal
             inverse = _by_diagonal(diagonal + ridge)
-        cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
-        found = conjugate_gradients(product, target, inverse, self.forcing, max(1.0, cost))
+        found = conjugate_gradients(product, target, inverse, forcing, math.inf if is_cheap else max(1.0, cost))
         direction, count = found.x, found.products + float(is_new)
         state = replace(state, diagonal=diagonal if found.products <= KEPT else None)
+        if is_cheap and found.products > KEPT:
+            state = replace(state, inverse=None, inverted=None)
         if not found.is_near:
             assert isinstance(hessian, InvertibleHessian)
             inverse = hessian.inverse(ridge)
@@ -122,11 +131,11 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
 
 def _hessian(risk: CurvedRisk, state: TruncatedNewtonState) -> HessianOperator:
-    """The second derivatives at the solution, without a product where the line knows its scores."""
+    """The second derivatives at the solution, without a product where the line knows its slopes."""
     if isinstance(risk, CurvedLinearRisk) and isinstance(state.line, SmoothLine):
         return risk.operator(state.line.expansion(state.t).bend)
-    if isinstance(risk, CurvedMulticlassRisk) and isinstance(state.line, ScoreLine):
-        return risk.curvature_at(state.line.scores_at(state.t))
+    if isinstance(risk, CurvedMulticlassRisk) and isinstance(state.line, SoftmaxLine):
+        return risk.operator(state.line.kept.at(state.t))
     return risk.curvature(state.solution)
 
 
