@@ -19,8 +19,8 @@ from undercut import L2, CuttingPlane, Lbfgs, LineSearchBundle, MulticlassRisk, 
 from undercut.contracts import MulticlassLoss
 from undercut.errors import CapabilityError, DataError, ParameterError
 from undercut.losses import CrammerSinger, Softmax
-from undercut.risks.scores.multiclass import class_scores
-from undercut.risks.scores.softmax_scores import pseudo_inverse
+from undercut.risks.scores.classes.multiclass import class_scores
+from undercut.risks.scores.classes.softmax_scores import pseudo_inverse
 from undercut.solvers import TruncatedNewton
 from undercut.testing import check_risk
 

@@ -12,8 +12,8 @@ from undercut import L1, L2, Absolute, ElasticNet, Hinge, LinearRisk, Logistic, 
 from undercut.errors import CapabilityError, ParameterError
 from undercut.regularizers import Boxed
 from undercut.solvers import ColumnGeneration, InteriorPoint
-from undercut.solvers.newton.kinked_program import KinkedProgram
-from undercut.solvers.newton.systems import system
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram
+from undercut.solvers.newton.interior.systems import system
 
 TIGHT = Stop(gap_rel=1e-7, max_steps=60)
 

@@ -2,9 +2,9 @@
 
     min_x  q(w) + f(s) + sum_i left_i (s_i - kinks_0i) + sum_ki caps_ki max(0, s_i - kinks_ki),      s = A x
 
-The steps are those of ``solvers/newton/mehrotra.py``: predictor, corrector (Mehrotra 1992), further corrections
-(Gondzio 1996), and damping where the smooth functions differ from their quadratic model.  A step of a small program
-takes some ten microseconds here, and a hundred times that from Python.
+The steps are those of ``solvers/newton/interior/mehrotra.py``: predictor, corrector (Mehrotra 1992), further
+corrections (Gondzio 1996), and damping where the smooth functions differ from their quadratic model.  A step of a small
+program takes some ten microseconds here, and a hundred times that from Python.
 
 q is ``l2/2 (w - center)^2``, plus ``entropy w log(w / prior)`` on the simplex unless ``entropy`` is None, plus
 ``strength/2 |w|_p^2`` unless ``power``, the dual exponent of p, is None.  That one is linearized by its dual, which has

@@ -4,8 +4,8 @@
 
 A has the rows of X, with a constant column if the intercept is free, then those of I and of -I.  Its first rows and
 their transpose are both given, and ``stiff`` holds the curvature of the rows of I and -I.  The equations are solved in
-this form, or between samples (``solvers/newton/systems.py`` derives both); ``is_dual`` says which.  The matrix of
-either is ``diag(ridge) + R R'``, where R has the rows of A' or of A, weighted.  ``tilt`` may be None.
+this form, or between samples (``solvers/newton/interior/systems.py`` derives both); ``is_dual`` says which.  The matrix
+of either is ``diag(ridge) + R R'``, where R has the rows of A' or of A, weighted.  ``tilt`` may be None.
 """
 
 from __future__ import annotations

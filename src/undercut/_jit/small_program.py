@@ -1,7 +1,7 @@
 """Before and after the path of ``central_path``: the start, the optimum and what it proves.
 
 The penalty is ``sum_j l1_j |w_j| + l2_j/2 (w_j - center_j)^2`` where ``lower_j <= w_j <= upper_j``, or an entropy.
-Absolute values and bounds are kinks (``solvers/newton/penalty_terms.py``).
+Absolute values and bounds are kinks (``solvers/newton/interior/penalty_terms.py``).
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from undercut.risks.ranking.ranking import (
     ReciprocalRankRisk,
     WeightedPairwiseRisk,
 )
+from undercut.risks.scores.classes.multiclass import MulticlassRisk
 from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.linear import LinearRisk
 from undercut.risks.scores.map_risk import MapRisk
-from undercut.risks.scores.multiclass import MulticlassRisk
 from undercut.risks.scores.novelty import NoveltyRisk
 from undercut.risks.scores.score_risk import ScoreRisk
 from undercut.risks.scores.transductive import TransductiveRisk

@@ -19,11 +19,11 @@ from undercut.kinds import named_class
 from undercut.maps.parts import added
 from undercut.risks.measures.multivariate import MultivariateRisk
 from undercut.risks.ranking.ordinal import OrdinalRisk
+from undercut.risks.scores.classes.multiclass import MulticlassRisk
 from undercut.risks.scores.composite_quantile import CompositeQuantileRisk
 from undercut.risks.scores.hessians import LinearHessian
 from undercut.risks.scores.linear import LinearRisk
 from undercut.risks.scores.mean_loss import FixedPiecewise
-from undercut.risks.scores.multiclass import MulticlassRisk
 from undercut.risks.scores.novelty import NoveltyRisk
 from undercut.risks.scores.smooth_mean import SmoothMean
 from undercut.risks.scores.transductive import TransductiveRisk

@@ -20,6 +20,7 @@ from typing_extensions import override
 from undercut.contracts import GramProductDesign, InvertibleHessian, WeightedGramDesign
 from undercut.contracts.risk import Inverse
 from undercut.maps.design import PerClass
+from undercut.risks.scores.classes.softmax_scores import Curvature, pseudo_inverse
 from undercut.risks.scores.sampled_gram import (
     CHOLESKY,
     EIGENVECTORS,
@@ -30,7 +31,6 @@ from undercut.risks.scores.sampled_gram import (
     sampled_rows,
     sampling_cost,
 )
-from undercut.risks.scores.softmax_scores import Curvature, pseudo_inverse
 from undercut.types import FloatArray
 
 SINGULAR = 1e-14  # least eigenvalue of an approximation, relative to the largest

@@ -22,9 +22,9 @@ from undercut.maps.csr import SparseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk
 from undercut.solvers.coordinate.working.column_parts import some_columns
-from undercut.solvers.newton import mehrotra
-from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink
-from undercut.solvers.newton.mehrotra import Iterate
+from undercut.solvers.newton.interior import mehrotra
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram, by_kink
+from undercut.solvers.newton.interior.mehrotra import Iterate
 from undercut.types import Array, FloatArray
 
 SOFT = 0.3  # change of a score, in mean distances from kinks, that counts as much as the whole range of a slope

@@ -25,8 +25,8 @@ from undercut.maps.dense import DenseDesign
 from undercut.regularizers import SeparableRegularizer
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import least, tighter
+from undercut.solvers.newton.interior.penalty_terms import PenaltyTerms
 from undercut.solvers.newton.interior_point import InteriorPoint, InteriorPointState, bound_of
-from undercut.solvers.newton.penalty_terms import PenaltyTerms
 from undercut.trace import Progress, Status
 from undercut.types import Array, FloatArray
 

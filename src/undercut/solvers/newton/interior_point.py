@@ -39,11 +39,11 @@ from undercut.contracts import (
 from undercut.errors import CapabilityError, NonfiniteError
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
-from undercut.solvers.newton import mehrotra
-from undercut.solvers.newton.crossover import crossed, n_free
-from undercut.solvers.newton.kinked_program import KinkedProgram, Plane, check_penalty, check_size
-from undercut.solvers.newton.mehrotra import Iterate
-from undercut.solvers.newton.slopes_bound import slopes_bound
+from undercut.solvers.newton.interior import mehrotra
+from undercut.solvers.newton.interior.crossover import crossed, n_free
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram, Plane, check_penalty, check_size
+from undercut.solvers.newton.interior.mehrotra import Iterate
+from undercut.solvers.newton.interior.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 

@@ -21,9 +21,9 @@ from undercut.losses import Squared
 from undercut.risks import LinearRisk
 from undercut.solvers.bounds import cut_bound, cut_size, tighter
 from undercut.solvers.newton.factor import Factor
-from undercut.solvers.newton.penalty_terms import PenaltyTerms
-from undercut.solvers.newton.rows import Rows, as_array
-from undercut.solvers.newton.systems import SampleSystem
+from undercut.solvers.newton.interior.penalty_terms import PenaltyTerms
+from undercut.solvers.newton.interior.rows import Rows, as_array
+from undercut.solvers.newton.interior.systems import SampleSystem
 from undercut.trace import Progress
 from undercut.types import FloatArray
 

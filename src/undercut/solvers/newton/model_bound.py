@@ -22,11 +22,11 @@ from undercut.losses import Softmax
 from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.risks.combined import questions
 from undercut.risks.combined.sharded_line import ShardedLine
+from undercut.risks.scores.classes.softmax_scores import SoftmaxScores
 from undercut.risks.scores.linear import SmoothLine
 from undercut.risks.scores.poisson_mean import FixedPoisson
 from undercut.risks.scores.score_risk import ScoreLine
 from undercut.risks.scores.smooth_mean import Ahead, Expansion
-from undercut.risks.scores.softmax_scores import SoftmaxScores
 from undercut.solvers.bounds import balanced, plane_bound
 from undercut.solvers.coordinate.dual.conjugates import conjugate_of, has_conjugate
 from undercut.types import FloatArray

@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from undercut.accuracy import wanted_gap
 from undercut.contracts import QuadraticRegularizer, SmoothRisk, Solver
+from undercut.risks.scores.classes.multiclass import SmoothMulticlassRisk, SoftmaxLine
 from undercut.risks.scores.linear import SmoothLine, SmoothLinearRisk
-from undercut.risks.scores.multiclass import SmoothMulticlassRisk, SoftmaxLine
 from undercut.solvers.bounds import tighter
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.model_bound import model_bound

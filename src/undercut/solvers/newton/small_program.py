@@ -27,12 +27,12 @@ from undercut.regularizers import Entropy, SquaredLp
 from undercut.risks import LinearRisk
 from undercut.risks.scores.mean_loss import FreeSmooth
 from undercut.solvers.bounds import ROUNDING, least, plane_bound, tighter
-from undercut.solvers.newton.crossover import crossed
-from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink, is_rounded, loss_kinks, packed
-from undercut.solvers.newton.mehrotra import Iterate
-from undercut.solvers.newton.penalty_terms import PenaltyTerms, filled_terms, has_terms, no_kinks
-from undercut.solvers.newton.rows import as_array
-from undercut.solvers.newton.slopes_bound import slopes_bound
+from undercut.solvers.newton.interior.crossover import crossed
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram, by_kink, is_rounded, loss_kinks, packed
+from undercut.solvers.newton.interior.mehrotra import Iterate
+from undercut.solvers.newton.interior.penalty_terms import PenaltyTerms, filled_terms, has_terms, no_kinks
+from undercut.solvers.newton.interior.rows import as_array
+from undercut.solvers.newton.interior.slopes_bound import slopes_bound
 from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 

@@ -24,8 +24,8 @@ from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, Q
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
 from undercut.errors import require
+from undercut.risks.scores.classes.multiclass import CurvedMulticlassRisk, SoftmaxLine
 from undercut.risks.scores.linear import CurvedLinearRisk, SmoothLine
-from undercut.risks.scores.multiclass import CurvedMulticlassRisk, SoftmaxLine
 from undercut.solvers.newton.line_step import NewtonState, descend, restart, start
 from undercut.solvers.newton.sampled_start import sampled_start
 from undercut.types import FloatArray

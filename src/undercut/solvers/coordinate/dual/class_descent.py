@@ -15,7 +15,7 @@ from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import ScoreFunction
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
-from undercut.risks.scores.class_scores import ClassScores
+from undercut.risks.scores.classes.class_scores import ClassScores
 from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
 from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 from undercut.solvers.coordinate.dual.descent import Descent, row_work

@@ -20,8 +20,8 @@ from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
-from undercut.risks.scores.class_scores import Settled
-from undercut.risks.scores.softmax_scores import SoftmaxScores
+from undercut.risks.scores.classes.class_scores import Settled
+from undercut.risks.scores.classes.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel, class_sums
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Columns, Model

@@ -13,7 +13,7 @@ from typing_extensions import override
 from undercut._jit.multiclass import softmax_ahead, softmax_products, softmax_shifted, softmax_through
 from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
-from undercut.risks.scores.class_scores import ClassScores, FreeScores, Settled
+from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled
 from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.smooth_mean import Ahead
 from undercut.scalar import Point, minimize_convex

@@ -25,10 +25,10 @@ from undercut.kinds import Kinded
 from undercut.losses import CrammerSinger, Softmax
 from undercut.maps.design import PerClass, as_design
 from undercut.risks.checks import normalized_weights
-from undercut.risks.scores.class_scores import ClassScores, FreeCrammerSinger, Settled
+from undercut.risks.scores.classes.class_scores import ClassScores, FreeCrammerSinger, Settled
+from undercut.risks.scores.classes.softmax_scores import FreeSoftmax, Kept, SoftmaxScores
 from undercut.risks.scores.hessians import FreeSoftmaxHessian, SoftmaxHessian, class_hessian
 from undercut.risks.scores.score_risk import ScoreLine, ScoreRisk
-from undercut.risks.scores.softmax_scores import FreeSoftmax, Kept, SoftmaxScores
 from undercut.types import Array, FloatArray
 
 

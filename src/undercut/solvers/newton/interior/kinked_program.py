@@ -31,8 +31,8 @@ from undercut.risks import LinearRisk
 from undercut.risks.scores.fixed_mean import FixedSmooth, fixed_smooth
 from undercut.risks.scores.mean_loss import FixedPiecewise
 from undercut.solvers.coordinate.dual.conjugates import conjugate_of
-from undercut.solvers.newton.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
-from undercut.solvers.newton.rows import Rows, as_array
+from undercut.solvers.newton.interior.penalty_terms import ENDLESS, Kinks, PenaltyTerms, has_terms, no_kinks
+from undercut.solvers.newton.interior.rows import Rows, as_array
 from undercut.types import FloatArray
 
 TINY = 1e-200  # instead of zero, where a problem is empty

@@ -23,8 +23,8 @@ from undercut._jit.central_path import (
     TRUST,
     TRUSTED,
 )
-from undercut.solvers.newton.kinked_program import KinkedProgram, by_kink
-from undercut.solvers.newton.systems import ParameterSystem, system
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram, by_kink
+from undercut.solvers.newton.interior.systems import ParameterSystem, system
 from undercut.types import FloatArray
 
 

@@ -22,8 +22,8 @@ import scipy.sparse as sp
 
 from undercut.maps.csr import SparseDesign
 from undercut.solvers.newton.factor import Factor
-from undercut.solvers.newton.kinked_program import KinkedProgram
-from undercut.solvers.newton.rows import Rows
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram
+from undercut.solvers.newton.interior.rows import Rows
 from undercut.types import FloatArray
 
 FLAT = 1e-100  # smallest curvature of a sample's loss

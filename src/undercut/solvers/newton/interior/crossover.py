@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lstsq
 
-from undercut.solvers.newton.kinked_program import KinkedProgram
-from undercut.solvers.newton.mehrotra import Iterate
+from undercut.solvers.newton.interior.kinked_program import KinkedProgram
+from undercut.solvers.newton.interior.mehrotra import Iterate
 from undercut.types import Array, FloatArray
 
 RANK = 1e-13  # relative size of what counts as zero in the equations

@@ -1,0 +1,1 @@
+"""Risks of several classes, as functions of a score for each."""
