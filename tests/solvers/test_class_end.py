@@ -115,3 +115,14 @@ def test_a_matrix_that_is_nearly_singular_has_a_factor():
     factor = class_end._cholesky(M.copy())
     assert np.isfinite(factor).all()
     assert np.triu(factor).T @ np.triu(factor) == pytest.approx(M, abs=1e-6)
+
+
+def test_rounding_of_the_own_shares_does_not_change_the_bound():
+    risk, reg = problem(5), L2(1e-8)
+    dual = dual_of(risk, reg)
+    scores = risk.phi.rows(risk.design.matvec(minimize(risk, reg).w))
+    Q = dual.near(scores)
+    rounded = Q.copy()
+    rounded[np.arange(risk.n_samples), risk.y] *= 1.0 + 1e-12
+    bounds = [dual.bound(shares, dual.forces(shares, risk.features), np.zeros(K), 1.0) for shares in (Q, rounded)]
+    assert bounds[0] == bounds[1]

@@ -69,7 +69,8 @@ class ClassEnd:
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.caps, self.costs = risk.weight[samples], dual.margins[self.row_of, self.class_of]
         self.fixed = np.where(used, 0.0, Q)
-        self.V, self.excess = dual.forces(self.fixed, design), dual.excess(self.fixed)
+        rest = dual.own - self.fixed
+        self.V, self.excess = dual.products(rest, design), rest.sum(axis=0)
         self.free, X = risk.fit_intercept, design.take(samples).X.astype(np.float64)
         self.rows: list[Any] = [X[self.sample_of[part]] for part in self.parts]
 
