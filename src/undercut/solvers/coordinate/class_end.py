@@ -188,6 +188,13 @@ def n_operations(used: Array) -> float:
     return float((used.any(axis=1).sum() ** 3 / 3.0 + (2.0 * per_class**3).sum()) / FLOPS)
 
 
+def n_numbers(used: Array, row_length: float) -> float:
+    """What a step stores: a Gram matrix and an inverse per class, one matrix for all samples, and a row per pair."""
+    per_class = used.sum(axis=0).astype(np.float64)
+    n_samples = float(used.any(axis=1).sum())
+    return float(2.0 * (per_class**2).sum() + n_samples**2 + row_length * per_class.sum())
+
+
 def _longest(at: Point, move: Point) -> float:
     """The length at which the first share or slack is zero."""
     steepest = max(float((-move.q / at.q).max(initial=0.0)), float((-move.z / at.z).max(initial=0.0)))
