@@ -104,10 +104,26 @@ def test_absolute_values_are_left_to_sweeps():
     assert not proximal_sweeps._is_end(dual_of(risk, reg), state)
 
 
-def test_steps_that_fail_leave_the_run_to_sweeps(monkeypatch):
-    monkeypatch.setattr(ClassEnd, "step", lambda self, at: (at._replace(W=at.W + np.nan), 1e-9))
+@pytest.mark.parametrize("field", ["W", "q", "z"])
+def test_steps_that_fail_leave_the_run_to_sweeps(field, monkeypatch):
+    monkeypatch.setattr(ClassEnd, "step", lambda self, at: (at._replace(**{field: getattr(at, field) + np.nan}), 1e-9))
     found = minimize(problem(6), L2(1e-3), ProximalSweeps(), stop=Stop(gap_rel=1e-4, max_seconds=60.0))
     assert found.status is Status.CONVERGED
+
+
+def test_steps_that_would_need_much_memory_are_not_taken(monkeypatch):
+    def step(self, at):
+        raise AssertionError
+
+    monkeypatch.setattr(ClassEnd, "step", step)
+    monkeypatch.setattr(proximal_sweeps, "MOST_NUMBERS", 100.0)
+    found = minimize(problem(6), L2(1e-3), ProximalSweeps(), stop=Stop(gap_rel=1e-4, max_seconds=60.0))
+    assert found.status is Status.CONVERGED
+
+
+def test_memory_is_counted_for_classes_samples_and_rows():
+    used = np.array([[True, True, False], [True, False, True], [False, False, False]])
+    assert class_end.n_numbers(used, 10.0) == 2.0 * (4 + 1 + 1) + 4 + 10.0 * 4
 
 
 def test_a_matrix_that_is_nearly_singular_has_a_factor():
@@ -115,3 +131,14 @@ def test_a_matrix_that_is_nearly_singular_has_a_factor():
     factor = class_end._cholesky(M.copy())
     assert np.isfinite(factor).all()
     assert np.triu(factor).T @ np.triu(factor) == pytest.approx(M, abs=1e-6)
+
+
+def test_rounding_of_the_own_shares_does_not_change_the_bound():
+    risk, reg = problem(5), L2(1e-8)
+    dual = dual_of(risk, reg)
+    scores = risk.phi.rows(risk.design.matvec(minimize(risk, reg).w))
+    Q = dual.near(scores)
+    rounded = Q.copy()
+    rounded[np.arange(risk.n_samples), risk.y] *= 1.0 + 1e-12
+    bounds = [dual.bound(shares, dual.forces(shares, risk.features), np.zeros(K), 1.0) for shares in (Q, rounded)]
+    assert bounds[0] == bounds[1]

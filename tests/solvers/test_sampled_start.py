@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L2, LinearRisk, Logistic, MulticlassRisk, Newton, Stop, minimize
-from undercut.losses import Softmax
+from undercut import L2, LinearRisk, Logistic, MulticlassRisk, Newton, Status, Stop, minimize
+from undercut.losses import Exponential, Poisson, Softmax
 from undercut.solvers import TruncatedNewton
 from undercut.solvers.newton.sampled_start import sampled_start
 
@@ -81,3 +81,18 @@ def test_features_that_the_part_hardly_has_stay_small(rng):
     start = sampled_start(Newton(), LinearRisk(sp.csr_array(X), y, Logistic()), L2(1e-9), np.zeros(6))
     assert np.abs(start[:5]).max() > 0.5
     assert abs(start[5]) < 5.0
+
+
+@solvers
+@pytest.mark.parametrize("loss", [Exponential(), Poisson()], ids=["exponential", "poisson"])
+@pytest.mark.parametrize("length", [1e3, 1e5])
+def test_a_sample_outside_the_part_whose_loss_overflows_does_not_matter(name, loss, length, rng):
+    X, y = signs(rng, n=9000, d=3)
+    if isinstance(loss, Poisson):
+        y = np.maximum(y, 0.0)
+    taken = np.random.default_rng(0).choice(9000, 1000, replace=False)
+    first = int(np.setdiff1d(np.arange(9000), taken)[0])
+    X[first], y[first] = (0.0, length, length), y.min()
+    result = minimize(LinearRisk(X, y, loss), L2(LAM), SOLVERS[name])
+    assert result.status is Status.CONVERGED
+    assert result.objective <= 1.0  # J(0)

@@ -10,7 +10,7 @@ from tests.catalogue import SMOOTH, Problem
 from undercut import L2, Hinge, LinearRisk, Logistic, MulticlassRisk, Newton, Squared, Status, Stop, minimize
 from undercut.deadline import time_limit
 from undercut.errors import CapabilityError, ParameterError
-from undercut.losses import Softmax
+from undercut.losses import Huber, Softmax
 from undercut.maps.design import as_design
 from undercut.regularizers import Quadratic
 from undercut.risks.scores.hessians import LinearHessian
@@ -318,3 +318,18 @@ def test_an_inverse_that_costs_less_than_a_product_is_made_at_once_and_used_agai
     assert result.status is Status.CONVERGED
     assert len(result.trace) > 3
     assert (len(made), len(scaled)) == (1, 0)
+
+
+def test_a_sampled_hessian_that_rounding_makes_indefinite_has_an_inverse():
+    rng = np.random.default_rng(3)
+    X = 1e4 * rng.standard_normal((13, 5)) * (rng.random((13, 5)) < 0.6)
+    y = X @ rng.standard_normal(5) + 10.0 * rng.standard_normal(13)
+    risk = LinearRisk(sp.csr_array(X), y, Huber(1.0), fit_intercept=True)
+    assert minimize(risk, L2(1e-8), TruncatedNewton()).status is Status.CONVERGED
+
+
+def test_an_inverse_that_gives_no_direction_is_replaced_by_the_diagonal(rng, monkeypatch):
+    monkeypatch.setattr(LinearHessian, "inversion_cost", lambda self: 0.5)
+    monkeypatch.setattr(LinearHessian, "inverse", lambda self, ridge: lambda v: 0.0 * v)
+    risk = LinearRisk(rng.standard_normal((40, 5)), rng.standard_normal(40), Squared())
+    assert minimize(risk, L2(1e-3), TruncatedNewton()).status is Status.CONVERGED

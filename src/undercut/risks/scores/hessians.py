@@ -248,7 +248,19 @@ def _sampled_factor(
 
 
 def _factor(matrix: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of ``matrix + diag(ridge)``; the matrix is overwritten."""
-    matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, SINGULAR * np.trace(matrix) + 1e-300)
-    factor: tuple[FloatArray, bool] = cho_factor(matrix, overwrite_a=True, check_finite=False)
-    return factor
+    """The Cholesky factor of ``matrix + diag(ridge)``, with a larger diagonal where rounding makes that indefinite.
+
+    The matrix is overwritten.
+    """
+    size, share = float(np.abs(matrix.diagonal()).sum()), SINGULAR
+    matrix[np.diag_indices_from(matrix)] += np.maximum(ridge, share * size + 1e-300)
+    while True:
+        try:
+            factor: tuple[FloatArray, bool] = cho_factor(matrix, check_finite=False)
+        except np.linalg.LinAlgError:
+            if share > 1.0:  # not rounding
+                raise
+            share *= 100.0
+            matrix[np.diag_indices_from(matrix)] += share * size
+        else:
+            return factor

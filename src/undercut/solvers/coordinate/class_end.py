@@ -69,7 +69,8 @@ class ClassEnd:
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.caps, self.costs = risk.weight[samples], dual.margins[self.row_of, self.class_of]
         self.fixed = np.where(used, 0.0, Q)
-        self.V, self.excess = dual.forces(self.fixed, design), dual.excess(self.fixed)
+        rest = dual.own - self.fixed
+        self.V, self.excess = dual.products(rest, design), rest.sum(axis=0)
         self.free, X = risk.fit_intercept, design.take(samples).X.astype(np.float64)
         self.rows: list[Any] = [X[self.sample_of[part]] for part in self.parts]
 
@@ -185,6 +186,13 @@ def n_operations(used: Array) -> float:
     """What a step costs, in entries that sweeps read."""
     per_class = used.sum(axis=0).astype(np.float64)
     return float((used.any(axis=1).sum() ** 3 / 3.0 + (2.0 * per_class**3).sum()) / FLOPS)
+
+
+def n_numbers(used: Array, row_length: float) -> float:
+    """What a step stores: a Gram matrix and an inverse per class, one matrix for all samples, and a row per pair."""
+    per_class = used.sum(axis=0).astype(np.float64)
+    n_samples = float(used.any(axis=1).sum())
+    return float(2.0 * (per_class**2).sum() + n_samples**2 + row_length * per_class.sum())
 
 
 def _longest(at: Point, move: Point) -> float:

@@ -54,6 +54,7 @@ NEAR_END = 0.7  # relative gap from which on interior point steps are worthwhile
 PATIENCE = 30.0  # steps of theirs that take as long as the work before them ...
 HALVED, LATER = 0.5, 4.0  # ... times this factor, where they leave more than this share of the gap
 LARGEST = 4000  # samples of their problem, at most
+MOST_NUMBERS = 1e8  # that they store, at most: 800 MB
 MOST_STEPS, STUCK = 30, 1e-3  # of theirs at a time; length of one that ends them
 SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
 CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
@@ -178,7 +179,7 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
                 at, length = end.step(at)
                 n_steps += 1
         state = replace(state, work=state.work + n_steps * class_end.n_operations(used))
-        if not np.isfinite(at.W).all():
+        if not all(np.isfinite(part).all() for part in at):
             progress = replace(last, step=last.step + 1)
             return replace(state, patience=LATER * state.patience, progress=progress)
 
@@ -307,6 +308,9 @@ def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
         return False
     used = _used(dual, state)
     if not 0 < np.count_nonzero(used.any(axis=1)) <= LARGEST:
+        return False
+    row_length = state.part.design.rows().values.size / dual.risk.n_samples
+    if class_end.n_numbers(used, row_length) > MOST_NUMBERS:
         return False
     return state.work >= state.patience * class_end.n_operations(used)
 

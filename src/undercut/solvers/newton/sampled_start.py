@@ -18,6 +18,7 @@ from undercut.deadline import expired
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.types import FloatArray
 
 ROWS, LEAST = 30, 1000  # samples of the part per parameter, and at least
@@ -36,16 +37,29 @@ def sampled_start(solver: Solver[Any, Any, Any], risk: Risk, reg: QuadraticRegul
     if part is None or part.n_params > 2.0 * part.n_samples * EXCESS * part.value(w0):
         return w0
     assert isinstance(reg, L2)
+    assert isinstance(risk, LinearRisk | MulticlassRisk)
     entries = _matrix(part).rows().values
-    reg = replace(reg, lam=max(reg.lam, float(entries @ entries) / (max(1, entries.size) * part.n_samples)))
+    larger = replace(reg, lam=max(reg.lam, float(entries @ entries) / (max(1, entries.size) * part.n_samples)))
     with gap_allowed(lambda progress: math.inf):  # no bound of the part is of use
-        state = solver.init(part, reg, w0)
+        state = solver.init(part, larger, w0)
         for _ in range(STEPS):
             last = state.progress.objective
-            state = solver.step(part, reg, state)
+            state = solver.step(part, larger, state)
             if last - state.progress.objective <= NEAR * abs(last) or expired():
                 break
-    return np.asarray(state.solution)
+    return np.asarray(state.solution) if _is_better(risk, reg, state.solution, w0) else w0
+
+
+def _is_better(risk: LinearRisk | MulticlassRisk, reg: L2, w: FloatArray, w0: FloatArray) -> bool:
+    """Whether J is smaller at w, which takes a pass: assumed where losses have bounded second derivatives.
+
+    Others, such as exponentials, may be huge or infinite on a sample outside the part.
+    """
+    known = smooth_conjugate(risk.loss) if isinstance(risk, LinearRisk) else None
+    if isinstance(risk, MulticlassRisk) or (known is not None and math.isfinite(known.smoothness)):
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return reg.value(w) + risk.value(w) < reg.value(w0) + risk.value(w0)
 
 
 def _part(risk: Risk) -> LinearRisk | MulticlassRisk | None:

@@ -96,6 +96,9 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
             diagonal = hessian.diagonal() if diagonal is None else diagonal
             inverse = _by_diagonal(diagonal + ridge)
         found = conjugate_gradients(product, target, inverse, forcing, math.inf if is_cheap else max(1.0, cost))
+        if is_cheap and not found.x.any():  # rounding makes the Hessian look indefinite along the first direction
+            diagonal, is_new = hessian.diagonal(), True
+            found = conjugate_gradients(product, target, _by_diagonal(diagonal + ridge), forcing)
         direction, count = found.x, found.products + float(is_new)
         state = replace(state, diagonal=diagonal if found.products <= KEPT else None)
         if is_cheap and found.products > KEPT:
@@ -109,6 +112,8 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
         # 2. The minimum of J along it; the plane there proves a bound.
         moved = descend(risk, reg, state, direction)
+        if moved.t == 0.0:  # the next direction should not depend on earlier points
+            moved = replace(moved, diagonal=None, inverse=None, inverted=None)
         return replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
 
     @override

@@ -47,13 +47,28 @@ class ShareDual:
 
     def forces(self, Q: FloatArray, design: SparseDesign | DenseDesign) -> FloatArray:
         """V of some columns of X, one row each."""
+        return self.products(self.slopes(Q), design)
+
+    def products(self, D: FloatArray, design: SparseDesign | DenseDesign) -> FloatArray:
+        """``X' D`` for some columns of X, one row each."""
         V = np.empty((design.shape[1], self.risk.n_classes))
-        class_products(*design.rows(), self.own - Q, V)
+        class_products(*design.rows(), D, V)
         return V
+
+    def slopes(self, Q: FloatArray) -> FloatArray:
+        """``own - Q``, its entry of the own class computed from the others.
+
+        Their sum is as small as they are, so that rounding is relative to it.  The difference of two shares near
+        weight_i is not, and rows that do not sum to zero make bounds invalid in proportion to the scores.
+        """
+        D, rows = -Q, np.arange(Q.shape[0])
+        D[rows, self.risk.y] = 0.0
+        D[rows, self.risk.y] = -D.sum(axis=1)
+        return D
 
     def excess(self, Q: FloatArray) -> FloatArray:
         """What the columns of Q lack of the sums of ``own``."""
-        return np.asarray((self.own - Q).sum(axis=0))
+        return np.asarray(self.slopes(Q).sum(axis=0))
 
     def gain(self, Q: FloatArray) -> float:
         return float(np.vdot(Q, self.margins))
@@ -69,7 +84,7 @@ class ShareDual:
             V = self.forces(Q, self._design)
             unmet = float(np.abs(b) @ np.abs(self.excess(Q)))
         used = weight > 0.0
-        size = np.sqrt(((Q - self.own)[used] ** 2 / weight[used, None]).sum(axis=0))
+        size = np.sqrt((self.slopes(Q)[used] ** 2 / weight[used, None]).sum(axis=0))
         steep = np.abs(V) + ROUNDING * self.norms[:, None] * size
         inside = min(1.0, self.l1 / max(float(steep.max(initial=0.0)), 1e-300))
         gain = self.gain(Q)
