@@ -182,7 +182,9 @@ CASES = [
     (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
     (Problem("hinge", d=40).risk(), L2(1e-2), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
     (Problem("hinge", d=40).risk(), L2(1e2), LineSearchBundle()),
-    (Problem("hinge", d=39).risk(), L2(0.3), PLANES_FIRST),
+    (Problem("hinge", d=39).risk(), L2(1e-2), PLANES_FIRST),
+    (Problem("hinge", n=250, d=39).risk(), L2(1e-3), PLANES_FIRST),
+    (Problem("hinge", n=251, d=39).risk(), L2(1e-3), POINTS_FIRST),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -271,8 +273,9 @@ def test_the_first_row_that_holds_decides(risk, reg, expected):
 
 
 FINE_CASES = [
-    (Problem("hinge", d=8).risk(), L2(1e-5), POINTS_FIRST),
-    (Problem("hinge", d=7).risk(), L2(1e-5), PLANES_FIRST),
+    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge", n=300, d=8).risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(0.1), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
     (Problem("absolute", n=3001, d=20).risk(), L2(1e-7), POINTS_FIRST),

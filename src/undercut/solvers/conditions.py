@@ -193,9 +193,9 @@ def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]
 
 
 def _has_quick_steps(risk: LinearRisk) -> bool:
-    """Whether X is dense, with few samples, and an interior point step takes a few milliseconds."""
-    work = risk.n_samples * risk.n_params**2
-    return isinstance(risk.design, DenseDesign) and risk.n_samples <= FEW_SAMPLES and work <= LITTLE_WORK
+    """Whether X is dense, with few samples but not very few, and an interior point step takes a few milliseconds."""
+    n_samples, work = risk.n_samples, risk.n_samples * risk.n_params**2
+    return isinstance(risk.design, DenseDesign) and SMALL < n_samples <= FEW_SAMPLES and work <= LITTLE_WORK
 
 
 def _spread(risk: LinearRisk) -> float:

@@ -200,9 +200,9 @@ class KinkedProgram:
         total = a[-1]
         if total > 0.0:  # u -> (1 - share) u
             share = total / (total - self._low[-1])
-            return Plane((a + share * (self._low - a))[:-1], value - below - share * along_u, size)
+            return Plane((a + share * (self._low - a))[:-1], float(value - below - share * along_u), size)
         share = total / (total - self._high[-1]) if total < 0.0 else 0.0  # v -> (1 - share) v
-        return Plane((a + share * (self._high - a))[:-1], value - below + share * along_v, size)
+        return Plane((a + share * (self._high - a))[:-1], float(value - below + share * along_v), size)
 
     def balanced(self, g: FloatArray) -> FloatArray:
         """The slopes of the samples in the plane above: with a free intercept they sum to zero."""
