@@ -38,6 +38,7 @@ from undercut.solvers.class_rows import CLASS_ROWS
 from undercut.solvers.conditions import (
     CLASS_PARAMS,
     FEW_PARAMS,
+    FEW_SAMPLES,
     FINE_LIMITS,
     MANY_FEATURES,
     NEWTON_PARAMS,
@@ -213,7 +214,8 @@ TABLE = (
         "Hessians are expensive, and where few samples are within the margin sweeps are soon near the optimum",
     ),
     Row(
-        f"kinked loss, very weak regularization, at most {FEW_PARAMS} parameters",
+        f"kinked loss, very weak regularization, at most {FEW_PARAMS} parameters; dense X with {SMALL + 1} to "
+        f"{FEW_SAMPLES} samples at larger lambda too, with more samples and few features at none",
         lambda risk, reg: (
             has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, ROUGH_LIMITS)
         ),
@@ -236,7 +238,7 @@ TABLE = (
         is_fine=True,
     ),
     Row(
-        f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters",
+        f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters; likewise",
         lambda risk, reg: (
             has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, FINE_LIMITS)
         ),
