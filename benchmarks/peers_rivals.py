@@ -39,24 +39,10 @@ except ImportError:
 
 TINY = 1e-13
 MOST_ITERATIONS = 100  # of LIBLINEAR by tolerance, for each step of the ladder
-MANY_FEATURES = (
-    "rcv1-sample",
-    "20news",
-    "wide",
-    "text",
-    "short text",
-    "many classes",
-    "documents",
-    "sentences",
-)  # too many for a dense Hessian
+TEXT = ("rcv1-sample", "20news", "text", "short text", "many classes", "documents", "sentences")
+MANY_FEATURES = (*TEXT, "wide")  # too many for a dense Hessian
 MANY_SAMPLES = ("mnist", "covtype", "tall")  # too many for a kernel method
-SPARSE_NUMBERS = (
-    "wide",
-    "short text",
-    "rare",
-    "groups",
-    "sentences",
-)  # the sparse ones among the sets with numbers or counts
+SPARSE_NUMBERS = ("wide", "short text", "sentences", "rare", "groups")  # sparse sets with numbers or counts
 L1_RATIO_ONLY = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)  # `penalty` is deprecated from there on
 
 

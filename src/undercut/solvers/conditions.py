@@ -165,11 +165,12 @@ class Limits(NamedTuple):
     """From where on interior point steps take less time than planes, which need more steps for a smaller gap."""
 
     long_rows: float  # mean squared length of a row over lambda
-    params: int  # with many samples and a dense X; with fewer, planes are too few at any lambda: some three for each
+    params: int  # of a dense X with many samples; with fewer, planes, some three for each, take less time at any lambda
     condition: float  # of the dual, with few samples and a dense X
 
 
-# in general, and with a free intercept, whose search makes planes several times as expensive, where steps are cheap
+# The first of each pair holds in general, the second for a dense X with at most ``CHEAP_PARAMS`` parameters and a free
+# intercept: every plane needs its best value, which makes planes several times as expensive.
 ROUGH_LIMITS = Limits(2e7, 40, 10.0), Limits(1e6, 12, 2.0)
 FINE_LIMITS = Limits(2e5, 20, 0.1), Limits(1e4, 8, 0.1)
 
