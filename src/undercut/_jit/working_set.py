@@ -117,48 +117,59 @@ def _fetch(starts, rows, values, soon, later):
     prefetch(starts, np.uint64(later))
 
 
+@njit(cache=True, inline="always")
+def _centered(bend, mean, unit):
+    """The second derivative in a parameter where the intercept is the best for every value of it."""
+    return max(0.0, bend - unit * mean * mean)
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def descend(starts, rows, values, d, z, gradient, bend, l1, l2, w, active):
+def descend(starts, rows, values, d, z, gradient, bend, l1, l2, means, unit, w, active):
     """An epoch over the active parameters on ``<u, z> + 1/2 z' D z + reg(w)`` with ``z = X (w - w0) + b``.
 
     ``gradient``: ``X' u``; ``bend``: the diagonal of ``X' D X``; z and w are overwritten.  Returns the largest
-    violation that was met.
+    violation that was met.  A free b is the best for every parameter in turn, but is not added to z: ``means``:
+    ``X' D 1``; ``unit``: ``1 / sum_i d_i``, or 0 where b is fixed.
     """
-    violation = 0.0
+    violation, shift = 0.0, 0.0
     for m in range(active.size):
         if m + 2 * AHEAD < active.size:
             _fetch(starts, rows, values, active[m + AHEAD], active[m + 2 * AHEAD])
         j = active[m]
-        slope = 0.0
+        slope = shift * means[j]
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
             i = np.uint64(rows[k])
             slope += values[k] * d[i] * z[i]
-        best = _minimizer(w[j], gradient[j] + slope, bend[j], l1, l2)
-        violation = max(violation, abs(best - w[j]) * (bend[j] + l2))
+        own = _centered(bend[j], means[j], unit)
+        best = _minimizer(w[j], gradient[j] + slope, own, l1, l2)
+        violation = max(violation, abs(best - w[j]) * (own + l2))
         best = _relaxed(w[j], best)
         delta = best - w[j]
         if delta != 0.0:
             w[j] = best
+            shift -= unit * means[j] * delta
             for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
                 z[np.uint64(rows[k])] += values[k] * delta
     return violation
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def descend_dense(XT, d, z, gradient, bend, l1, l2, w, active):
+def descend_dense(XT, d, z, gradient, bend, l1, l2, means, unit, w, active):
     """The same for dense columns, which are the rows of ``XT``."""
-    violation = 0.0
+    violation, shift = 0.0, 0.0
     for j in active:
         x = XT[j]
-        slope = 0.0
+        slope = shift * means[j]
         for i in range(z.size):
             slope += x[i] * d[i] * z[i]
-        best = _minimizer(w[j], gradient[j] + slope, bend[j], l1, l2)
-        violation = max(violation, abs(best - w[j]) * (bend[j] + l2))
+        own = _centered(bend[j], means[j], unit)
+        best = _minimizer(w[j], gradient[j] + slope, own, l1, l2)
+        violation = max(violation, abs(best - w[j]) * (own + l2))
         best = _relaxed(w[j], best)
         delta = best - w[j]
         if delta != 0.0:
             w[j] = best
+            shift -= unit * means[j] * delta
             for i in range(z.size):
                 z[i] += x[i] * delta
     return violation

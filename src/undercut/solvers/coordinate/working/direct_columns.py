@@ -14,6 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from undercut._jit import working_set as kernels
+from undercut._jit.permute import permute
 from undercut.deadline import expired
 from undercut.maps.csr import ColumnParts, SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -40,13 +41,14 @@ CG_STEPS = (
     10,
     80,
 )  # at most: the first for the first Newton step, twice as many after each, because signs have settled
+GOLDEN = 0x9E3779B97F4A7C15  # odd, about 2^64 over the golden ratio: multiples differ in most bits
 NONE: tuple[Array, ColumnParts] = (np.empty(0, np.int64), (np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)))
 
 
 class DirectColumns(Columns):
     """Columns with epochs of coordinate descent."""
 
-    derived: ClassVar = ("parts", "XT", "_bends")
+    derived: ClassVar = ("parts", "XT", "_bends", "_means")
     n_samples: int
     n_entries: int
 
@@ -126,12 +128,14 @@ class SparseColumns(CompressedColumns):
         assert isinstance(model, PointwiseModel)
         out = np.empty(self.ids.size)
         kernels.bends(*self.parts, model.bend, out)
+        self._means = _means(self, model)
         return out
 
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
-        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+        fixed = (*trial.fixed, self._means, trial.unit)
+        return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *fixed, trial.w, active))
 
 
 class WideColumns(DirectColumns):
@@ -162,12 +166,19 @@ class WideColumns(DirectColumns):
     @override
     def bends(self, model: Model) -> FloatArray:
         assert isinstance(model, PointwiseModel)
+        self._means = _means(self, model)
         return np.asarray(np.einsum("ji,ji->j", self.XT * model.bend, self.XT))
 
     @override
     def epoch(self, trial: Trial, active: Array) -> float:
         assert isinstance(trial.model, PointwiseModel)
-        return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *trial.fixed, trial.w, active))
+        fixed = (*trial.fixed, self._means, trial.unit)
+        return float(kernels.descend_dense(self.XT, trial.model.bend, trial.z, *fixed, trial.w, active))
+
+
+def _means(columns: DirectColumns, model: PointwiseModel) -> FloatArray:
+    """``X' D 1``, by which a change of an intercept changes the gradient; zero without one."""
+    return columns.gradient(model.bend) if model.free else np.zeros(columns.n_params)
 
 
 class Trial:
@@ -187,7 +198,13 @@ class Trial:
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._cg_steps = CG_STEPS[0]
         self.is_settled = False  # whether a Newton step is worthwhile
-        self._random = np.random.default_rng(gradient[:1].view(np.uint64))  # other orders for other models
+        self._seed = int(gradient[:1].view(np.uint64).sum())  # other orders for other models
+        self._move_intercept()
+
+    @property
+    def unit(self) -> float:
+        """By which share of an excess of the slopes a single intercept changes; 0 without one."""
+        return float(self._inverse[0, 0]) if self._inverse.size else 0.0
 
     def descend(self, tol: Tolerance) -> bool:
         """A few epochs over the parameters that are not zero or would not stay so, unless ``tol`` is met.
@@ -201,20 +218,20 @@ class Trial:
                 return False
         active = np.flatnonzero((self.w != 0.0) | (np.abs(gradient) > self.penalty.l1))
         for _ in range(EPOCHS):
-            if self._epoch(active) <= tol.violation:
-                self.is_settled = False
-                break
+            before = np.count_nonzero(self.w)
+            met = self.columns.epoch(self, self._permuted(active))
+            self._move_intercept()
             active = np.flatnonzero(self.w)
+            self.is_settled = bool(met > tol.violation and abs(before - active.size) <= SETTLED * active.size)
+            if met <= tol.violation:
+                break
         return True
 
-    def _epoch(self, active: Array) -> float:
-        """One in random order; the largest violation that was met."""
-        before = np.count_nonzero(self.w)
-        met = self.columns.epoch(self, self._random.permutation(active))
-        self._move_intercept()
-        after = np.count_nonzero(self.w)
-        self.is_settled = bool(abs(before - after) <= SETTLED * after)
-        return met
+    def _permuted(self, active: Array) -> Array:
+        """In another random order each time; ``active`` is overwritten."""
+        self._seed += 1
+        permute(active, active.size, np.uint64(self._seed * GOLDEN % 2**64 | 1))
+        return active
 
     def newton(self) -> None:
         """A truncated Newton step of the parameters that are not zero; those that would change their signs become zero.
