@@ -41,7 +41,6 @@ from undercut.solvers.conditions import (
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 
 STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
-STRONGEST_CACHED = 0.004  # the same where X has few entries, which sweeps in random order read faster than many
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
 SURELY_FINE = 3.0  # condition of the dual up to which they do take less time to fine gaps
 SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
@@ -58,7 +57,7 @@ TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
 EASY_SOFTMAX = 5.0  # ... the second for softmax, whose Newton steps have more parameters ...
-MANY_ENTRIES = 10**6  # ... if X has at least so many; with fewer it is in the cache
+MANY_ENTRIES = 10**6  # ... if X has at least so many
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
 SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
@@ -121,11 +120,8 @@ def may_have_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
 
 def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
     """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
-    X = large_sparse(risk)
-    if X is None:
-        return False
-    least = STRONGEST_CACHED if X.rows().values.size < MANY_ENTRIES else STRONGEST_FINE
-    return (STRONGEST_WIDE if is_wide(risk) else least) < dual_condition(X, reg) <= SURELY_FINE
+    X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
+    return X is not None and least < dual_condition(X, reg) <= SURELY_FINE
 
 
 def has_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
