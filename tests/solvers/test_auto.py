@@ -117,6 +117,7 @@ FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()),
 LONG_ROWS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS)
 WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
 SWEEPS_FIRST = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()), patience=FEW_STEPS)
+DUAL_THEN_POINTS = Relay(candidates=(DualCoordinate(), InteriorPoint(), LineSearchBundle()))
 DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS)
 TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
@@ -161,7 +162,14 @@ CASES = [
     (several_classes(200, CrammerSinger()), ElasticNet(0.1), Relay(candidates=(ProximalSweeps(), LevelBundle()))),
     (Problem("absolute", n=300, d=7).risk(), L2(1e-6), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(1e-4), POINTS_FIRST),
-    (Problem("absolute", n=300, d=8).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
+    (Problem("absolute", n=300, d=8).risk(), L2(5e-3), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8, fit_intercept=True).risk(), L2(0.1), PLANES_FIRST),
+    (dense(250, 20, Hinge()), L2(0.1), PLANES_FIRST),
+    (dense(251, 20, Hinge()), L2(0.1), DUAL_THEN_POINTS),
+    (dense(1500, 20, Hinge()), L2(5e-3), DUAL_THEN_POINTS),
+    (dense(1500, 20, Hinge()), L2(4e-3), PLANES_FIRST),
+    (dense(1501, 20, Hinge()), L2(5e-3), PLANES_FIRST),
     (Problem("absolute", n=3000, d=100).risk(), L2(1e-4), POINTS_FIRST),
     (Problem("absolute", n=3001, d=39).risk(), L2(1e-7), PLANES_FIRST),
     (Problem("absolute", n=3001, d=12, fit_intercept=True).risk(), L2(1e-7), POINTS_FIRST),
@@ -276,8 +284,11 @@ FINE_CASES = [
     (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
     (Problem("hinge", n=300, d=8).risk(), L2(1e-5), POINTS_FIRST),
     (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
-    (Problem("absolute", n=300, d=8).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
     (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
+    (dense(5000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
+    (dense(5000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
+    (dense(5001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
     (Problem("absolute", n=3001, d=20).risk(), L2(1e-7), POINTS_FIRST),
     (Problem("absolute", n=3001, d=19).risk(), L2(1e-7), PLANES_FIRST),
     (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
@@ -320,6 +331,7 @@ def test_the_unit_of_the_targets_does_not_change_the_choice(scale):
     scaled = LinearRisk(risk.design, scale * risk.y, Absolute())
     taken = [resolve("auto", scaled, L2(lam / scale), gap) for lam, gap in [(1e-2, 1e-6), (1e-4, 1e-3), (1e-4, 1e-6)]]
     assert taken == [POINTS_FIRST, POINTS_FIRST, POINTS_FIRST]
+    assert resolve("auto", scaled, L2(0.1 / scale)) == DUAL_THEN_POINTS
 
 
 def test_large_entries_in_single_precision_do_not_overflow():

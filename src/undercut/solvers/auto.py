@@ -89,11 +89,15 @@ from undercut.solvers.registry import SOLVERS, AnySolver
 from undercut.solvers.relay import Relay
 from undercut.solvers.row import FEW_STEPS, FINE, SEVERAL_STEPS, Row
 from undercut.solvers.sweep_conditions import (
+    DENSE_PER_FEATURE,
+    DENSE_SAMPLES,
     LONG_ENTRIES,
     TRIED_SWEEPS,
     has_best_sweeps,
+    has_dense_sweeps,
     has_easy_dual,
     has_easy_logistic_dual,
+    has_fine_dense_sweeps,
     has_good_sweeps,
     has_long_rows,
     has_short_dual,
@@ -238,6 +242,14 @@ TABLE = (
         is_fine=True,
     ),
     Row(
+        f"kinked loss, gap below {FINE:g}, dense X with over {SMALL} samples and at most {DENSE_PER_FEATURE} for each "
+        "feature, no intercept, strong regularization",
+        has_fine_dense_sweeps,
+        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR)),
+        "some ten sweeps take less time than planes or interior point steps",
+        is_fine=True,
+    ),
+    Row(
         f"kinked loss, gap below {FINE:g}, weak regularization, at most {FEW_PARAMS} parameters; likewise",
         lambda risk, reg: (
             has_few_params(risk) and has_kinked_form(risk, reg) and is_weak_for_rows(risk, reg, FINE_LIMITS)
@@ -245,6 +257,12 @@ TABLE = (
         lambda risk: Relay(candidates=INTERIOR),
         "a few more Newton steps make the gap a thousand times smaller, which takes planes several times as long",
         is_fine=True,
+    ),
+    Row(
+        f"kinked loss, dense X with {SMALL + 1} to {DENSE_SAMPLES} samples, no intercept, strong regularization",
+        has_dense_sweeps,
+        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR)),
+        "some ten sweeps take less time than planes",
     ),
     Row(
         f"margin loss with a kink, dense X with at most {FEW_PARAMS} samples and more features, not weak",

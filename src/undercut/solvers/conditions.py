@@ -185,7 +185,7 @@ def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]
     if risk.n_samples > FEW_SAMPLES and risk.n_params < enough:
         return False
     if _has_quick_steps(risk):
-        weak = dual_condition(cast(DenseDesign, X), reg) > limit.condition * _spread(risk)
+        weak = dual_condition(cast(DenseDesign, X), reg) > limit.condition * spread(risk)
         return weak and risk.n_params >= FEWEST_PARAMS
     if not isinstance(risk.loss, MarginLoss):
         return is_weak(risk, reg)
@@ -199,7 +199,7 @@ def _has_quick_steps(risk: LinearRisk) -> bool:
     return isinstance(risk.design, DenseDesign) and SMALL < n_samples <= FEW_SAMPLES and work <= LITTLE_WORK
 
 
-def _spread(risk: LinearRisk) -> float:
+def spread(risk: LinearRisk) -> float:
     """The size of scores that matter: how far targets are apart, and 1 for margins."""
     if isinstance(risk.loss, MarginLoss):
         return 1.0

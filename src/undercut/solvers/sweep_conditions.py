@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from undercut.contracts import CurvedRisk, Regularizer, Risk
+from undercut.contracts import CurvedRisk, MarginLoss, Regularizer, Risk
 from undercut.losses import Logistic, Softmax, SquaredHinge
 from undercut.maps.csr import SparseDesign
+from undercut.maps.dense import DenseDesign
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
@@ -17,6 +18,8 @@ from undercut.solvers.conditions import (
     MANY_FEATURES,
     NEWTON_PARAMS,
     SEVERAL_FEATURES,
+    SMALL,
+    STRONGEST,
     STRONGEST_WIDE,
     accepts,
     dual_condition,
@@ -33,6 +36,7 @@ from undercut.solvers.conditions import (
     is_wide,
     large_sparse,
     samples_per_feature,
+    spread,
 )
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 
@@ -40,6 +44,10 @@ STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enou
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
 SURELY_FINE = 3.0  # condition of the dual up to which they do take less time to fine gaps
 SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
+DENSE_ROUGH, DENSE_FINE = 3.0, 1.0  # conditions up to which sweeps over a dense X do: to rough and fine gaps
+DENSE_SAMPLES = 1500  # up to here they do to rough gaps: a plane takes as long as with far fewer samples
+DENSE_PER_FEATURE = 500  # samples per feature up to which they do to fine gaps: with fewer features planes are few
+TWO_SIDED = 0.3  # of the conditions for losses with a kink at the target, which needs more sweeps than a margin
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
 INTERIOR_SWEEPS = 70.0  # sweeps in the time of interior point steps, for any X
 ENTRY_SWEEPS = 3.0  # the same for every entry of a row, in addition
@@ -114,6 +122,29 @@ def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
     """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
     X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
     return X is not None and least < dual_condition(X, reg) <= SURELY_FINE
+
+
+def has_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether sweeps for a kink take less time than planes: dense X, few but not very few samples, large lambda."""
+    has_few = isinstance(risk, LinearRisk) and SMALL < risk.n_samples <= DENSE_SAMPLES
+    return has_few and _has_dense_sweeps(risk, reg, DENSE_ROUGH)
+
+
+def has_fine_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """The same for fine gaps, with more samples too."""
+    has_few = isinstance(risk, LinearRisk) and risk.n_samples > SMALL and samples_per_feature(risk) <= DENSE_PER_FEATURE
+    return has_few and _has_dense_sweeps(risk, reg, DENSE_FINE)
+
+
+def _has_dense_sweeps(risk: Risk, reg: Regularizer, most: float) -> bool:
+    """Whether the condition of the dual is in a range; a free intercept would need more sweeps."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)) or risk.fit_intercept:
+        return False
+    if not (is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg) and has_dual(risk, reg)):
+        return False
+    share = 1.0 if isinstance(risk.loss, MarginLoss) else TWO_SIDED
+    scale = spread(risk)
+    return STRONGEST * scale < dual_condition(risk.design, reg) <= share * most * scale
 
 
 def may_beat_interior_points(risk: Risk, reg: Regularizer) -> bool:

@@ -130,9 +130,9 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
         is_closer = objective < last.objective or lower_bound > last.lower_bound
         progress = replace(last, objective=objective, lower_bound=lower_bound, n_evaluations=last.n_evaluations + 1)
         idle, changed = (0, descent.work) if is_closer else (state.idle + 1, state.changed)
-        if point is descent:
-            m = descent.dual.strength
-            descent.seen(scores, progress.gap / m, wanted_gap(progress) / m)
+        m, goal = descent.dual.strength, wanted_gap(progress)
+        if point is descent and progress.gap > goal:  # otherwise the run ends, and no sweep needs to know
+            descent.seen(scores, progress.gap / m, goal / m)
         return DualCoordinateState(descent, line, t, solution, descent.work, idle, changed, progress, state.before)
 
     @override

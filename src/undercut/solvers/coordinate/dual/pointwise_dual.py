@@ -133,7 +133,12 @@ class PointwiseDual:
         if self.logistic:
             share = np.divide(np.abs(a), self.cap, out=np.zeros_like(a), where=self.cap > 0.0)
             return np.asarray(self.cap * (entr(share) + entr(np.maximum(0.0, 1.0 - share))))
-        return a * (self.terms[:, TARGET] - 0.5 * self.terms[:, RIDGE] * a) - self.zone * np.abs(a)
+        gains: FloatArray = a * self.terms[:, TARGET]
+        if self.has_squares:
+            gains -= 0.5 * self.terms[:, RIDGE] * a**2
+        if self.zone > 0.0:
+            gains -= self.zone * np.abs(a)
+        return gains
 
     def value(self, a: FloatArray, z: FloatArray) -> float:
         """``D(a)``, given ``z = X' a``."""
@@ -150,10 +155,12 @@ class PointwiseDual:
 
     def on_ray(self, a: FloatArray, z: FloatArray) -> Callable[[float], float]:
         """``D(t a)`` as a function of t, given ``z = X' a``."""
-        if not self._is_plain:
+        if not self._is_plain or self.logistic:
             return lambda t: self.value(t * a, t * z)
-        penalty = self._penalty(z)
-        return lambda t: self.strength * float(self.gains(t * a).sum()) - t * t * penalty
+        squares = 0.5 * self.strength * float(self.terms[:, RIDGE] @ a**2) if self.has_squares else 0.0
+        rise = self.strength * float(self.gains(a).sum()) + squares
+        bend = squares + self._penalty(z)
+        return lambda t: t * rise - t * t * bend
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
         if self.risk.fit_intercept:
