@@ -168,7 +168,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         moved = state.moved if effort.tol is None else 0.0
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping, moved)
         gradient = point.gradient[columns.ids].reshape(-1)
-        end = problem.descend(columns, start, gradient, effort.accuracy * most, effort)
+        end = problem.descend(columns, start, gradient, most, effort)
         w = np.zeros_like(w)
         w[columns.ids] = end.w.reshape(columns.ids.size, *w.shape[1:])
 
@@ -280,23 +280,27 @@ def _proved(
     objective = min(objective, last.objective)
     progress = Progress(last.step + 1, objective, last.lower_bound, last.n_evaluations + 1)
     best = problem.best_bound(w, point, newton, state.alive, progress)
-    progress = replace(progress, lower_bound=max(last.lower_bound, best.value))
-    moved, state = _moved_into_the_box(problem, replace(state, progress=progress), last)
-    best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
+    repair = state.repair
+    if isinstance(problem, ClassProblem):
+        progress = replace(progress, lower_bound=max(last.lower_bound, best.value))
+        moved, repair = _moved_into_the_box(problem, state, progress)
+        best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
-    return replace(state, solution=solution, alive=alive, progress=replace(progress, lower_bound=lower_bound))
+    progress = replace(progress, lower_bound=lower_bound)
+    return replace(state, solution=solution, alive=alive, progress=progress, repair=repair)
 
 
 def _moved_into_the_box(
-    problem: SparseProblem, state: WorkingSetState, last: Progress
-) -> tuple[Bound | None, WorkingSetState]:
-    """The bound of slopes that are moved to ``|X' u| <= l1``, where that may end the run, and the state after it."""
-    progress = state.progress
+    problem: ClassProblem, state: WorkingSetState, progress: Progress
+) -> tuple[Bound | None, Repair | None]:
+    """The bound of slopes that are moved to ``|X' u| <= l1``, where that may end the run, and the repair after it.
+
+    ``state.progress`` is that before the step, ``progress`` the one after it.
+    """
     wanted = wanted_gap(progress)
-    if not 0.0 < wanted < progress.gap or not isinstance(problem, ClassProblem):
-        return None, state
-    if problem.penalty.l2 > 0.0 or last.objective - progress.objective > wanted:
-        return None, state
-    moved, repair = problem.repaired(state.w, state.point, state.alive, progress, state.repair)
-    return moved, replace(state, repair=repair)
+    if not 0.0 < wanted < progress.gap:
+        return None, state.repair
+    if problem.penalty.l2 > 0.0 or state.progress.objective - progress.objective > wanted:
+        return None, state.repair
+    return problem.repaired(state.w, state.point, state.alive, progress, state.repair)

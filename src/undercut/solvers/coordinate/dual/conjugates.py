@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from undercut import losses
-from undercut.contracts import Loss, SmoothLoss
+from undercut.contracts import Loss
 from undercut.types import Array, FloatArray
 
 
@@ -126,15 +125,24 @@ _SIMPLE: dict[type[Loss], SmoothConjugate] = {
 
 def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
     """The conjugate of a smooth loss of this library, ``None`` for any other."""
-    if not isinstance(loss, SmoothLoss) or not (has_conjugate(loss) or type(loss) in _SIMPLE):
-        return None
-    return _SIMPLE[type(loss)] if type(loss) in _SIMPLE else _bounded(loss)
+    simple, with_width = _SIMPLE.get(type(loss)), _WITH_WIDTH.get(type(loss))
+    return simple if with_width is None else with_width(loss)
 
 
-@cache  # a loss is a few numbers
-def _bounded(loss: Loss) -> SmoothConjugate:
-    def values(y: FloatArray, v: FloatArray) -> FloatArray:
-        return conjugate_of(loss, y).values(-v)
+def _huber(loss: losses.Huber) -> SmoothConjugate:
+    return SmoothConjugate(lambda y, v: v * (0.5 * v + y), lambda y, v: np.abs(v) <= loss.width, 1.0)
 
-    smoothness = conjugate_of(loss, np.ones(1)).smoothness
-    return SmoothConjugate(values, lambda y, v: np.isfinite(values(y, v)), smoothness)
+
+def _smooth_huber_hinge(loss: losses.HuberHinge) -> SmoothConjugate:
+    width = loss.width
+    return SmoothConjugate(
+        lambda y, v: v * (width * v + (1.0 + width) * y),
+        lambda y, v: (y * v <= 0.0) & (np.abs(v) <= 1.0),
+        0.5 / width,
+    )
+
+
+_WITH_WIDTH: dict[type[Loss], Callable[[Any], SmoothConjugate]] = {
+    losses.Huber: _huber,
+    losses.HuberHinge: _smooth_huber_hinge,
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -198,16 +198,16 @@ class SparseProblem(ABC):
         inside = (share * largest(np.abs(gradient)) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
         return np.asarray(inside & (largest(np.abs(self.by_feature(w))) == 0.0))
 
-    def descend(self, columns: Columns, start: Iterate, gradient: FloatArray, tol: float, effort: Effort) -> Iterate:
-        """Proximal Newton steps on the working set until its violations are at most ``tol``.
+    def descend(self, columns: Columns, start: Iterate, gradient: FloatArray, most: float, effort: Effort) -> Iterate:
+        """Proximal Newton steps on the working set until violations are at most a share of ``most``, the largest now.
 
         ``gradient`` is that of the risk at the start in the parameters of the working set.
         """
-        at = start
+        at, violation, tol = start, most, effort.accuracy * most
         for done in range(effort.n_newton):
             if done:
                 gradient = columns.gradient(at.slopes)
-            violation = float(self.penalty.violation(at.w, gradient).max(initial=0.0))
+                violation = float(self.penalty.violation(at.w, gradient).max(initial=0.0))
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
@@ -241,6 +241,7 @@ class SparseProblem(ABC):
         change = move.w - at.w
         trials = {0.0: at, 1.0: whole}
 
+        @cache
         def point(t: float) -> Along:
             if t not in trials:
                 trials[t] = self._moved(at, move, t)
@@ -250,10 +251,10 @@ class SparseProblem(ABC):
             slope = float(np.vdot(trial.slopes, move.scores)) + self.penalty.slope(trial.w, change)
             return Along(trial.value, slope, math.nan)
 
-        slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - trials[1.0].value
+        slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - whole.value
         is_flat = abs(left) <= FLAT * slope and (decrease >= 0.0 or not is_whole)
         if is_flat or (is_whole and decrease >= ENOUGH * slope):
-            return 1.0, trials[1.0]
+            return 1.0, whole
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
         point(t)
         return t, trials[t]
