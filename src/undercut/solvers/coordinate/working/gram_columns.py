@@ -28,7 +28,7 @@ from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 EPOCHS = 20  # of coordinate descent before a Newton step, which takes longer ...
-QUICK = 100_000  # ... or as many as visit this number of entries of the matrix, which takes no longer
+QUICK = 20_000  # ... or as many as visit this number of entries of the matrix, which takes no longer
 CHEAP = 1e-8  # share of the violations asked for that may be left: rounds cost less than the matrix
 ROUNDS = 100  # of descent, at most
 ROUNDED = 1e-12  # share of l1: smaller violations are rounding errors
