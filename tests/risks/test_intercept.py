@@ -13,6 +13,7 @@ from tests.catalogue import ALL, LOSSES, PIECEWISE, SMOOTH, Problem
 from undercut import L2, LineSearchBundle, Newton, Stop, minimize
 from undercut.risks.scores import mean_loss as mean_loss_module
 from undercut.risks.scores.fixed_mean import FixedSmooth, fixed_smooth
+from undercut.risks.scores.joint import Joint, newton_in_both
 from undercut.risks.scores.mean_loss import FreeSmooth, mean_loss
 from undercut.solvers import TruncatedNewton
 
@@ -182,3 +183,15 @@ def test_compiled_evaluations_agree_with_the_loss_itself(name):
     far = np.where(weight > 0.0, 0.0, 1e200)  # its square overflows
     assert compiled.expand(far).value == pytest.approx(plain.expand(np.zeros(200)).value)
     assert compiled.expand(far).slopes[3] == compiled.expand(far).bend[3] == 0.0
+
+
+def test_newton_steps_that_are_a_hundred_times_too_long_are_shortened():
+    def joint(t, b):  # sqrt(1 + x^2) with x = 10 (t - 1): from x = -10 a Newton step leads to x = 1000
+        x = 10.0 * (t - 1.0)
+        size = np.sqrt(1.0 + x * x)
+        slope, bend = 10.0 * x / size, 100.0 / size**3
+        return Joint(t, b, size, slope, -slope / bend, 0.0, 0.5 * slope * slope / bend)
+
+    found = newton_in_both(joint, 0.0, 1e-9)
+    assert found is not None
+    assert found.t == pytest.approx(1.0, abs=1e-3)

@@ -11,6 +11,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+SHARES = (
+    1.0,
+    0.5,
+    0.1,
+    0.01,
+    0.001,
+)  # of a Newton step that are tried: where lambda is small, steps may be far too long
 MAX_STEPS = 12  # the quadratic phase needs three or four
 ROUNDING = 1e-15  # of F, relative
 
@@ -49,7 +56,7 @@ def newton_in_both(joint: Callable[[float, Any], Joint], b: Any, accuracy: float
 
 def _better(joint: Callable[[float, Any], Joint], at: Joint) -> Joint | None:
     """A point along the Newton step where F is smaller by enough."""
-    for share in (1.0, 0.5, 0.1):
+    for share in SHARES:
         trial = joint(at.t + share * at.dt, at.b + share * at.db)
         if trial.t >= 0.0 and trial.value < at.value - 1e-4 * share * at.gain:
             return trial
