@@ -36,6 +36,7 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.small_program import SmallProgram
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
@@ -59,6 +60,8 @@ LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes 
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+HESSIAN_PARAMS, HESSIAN_SAMPLES = 300, 30  # of a dense X: parameters, and samples for each, so that ...
+HESSIAN_CONDITION = 30.0  # ... from this condition of the dual on Hessians take less time than products
 CLASS_PARAMS = 100  # the same for several classes, each pair of which has its own part of the Hessian
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
 BLOCK = 10**6  # entries that are squared at a time, in double precision
@@ -131,6 +134,12 @@ def has_margins(risk: Risk) -> bool:
 def is_narrow(risk: Risk) -> bool:
     X = features(risk) if isinstance(risk, LinearRisk | MulticlassRisk) else None
     return isinstance(X, Matrix) and X.shape[1] <= MOST_FEATURES
+
+
+def has_late_bound(risk: Risk, reg: Regularizer) -> bool:
+    """Whether planes at Newton points prove little until the end, so that a race would judge them wrongly."""
+    is_certain = is_narrow(risk) or (isinstance(risk, MulticlassRisk) and isinstance(risk.features, Matrix))
+    return is_certain and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg)
 
 
 def has_weak_hinge(risk: Risk, reg: Regularizer) -> bool:
@@ -281,13 +290,21 @@ def samples_per_feature(risk: Risk) -> float:
     return X.shape[0] / X.shape[1] if isinstance(X, Matrix) and X.shape[1] > 0 else math.inf
 
 
-def has_large_hessian(risk: Risk) -> bool:
+def has_large_hessian(risk: Risk, reg: Regularizer) -> bool:
     """Whether a Newton step by products costs less than a Hessian, and the samples determine w."""
     if isinstance(risk, MulticlassRisk):
         return risk.n_params > CLASS_PARAMS
     if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES or has_short_rows(risk):
         return False
-    return 2.0 < samples_per_feature(risk) < math.inf
+    return 2.0 < samples_per_feature(risk) < math.inf and not _has_many_products(risk, reg)
+
+
+def _has_many_products(risk: LinearRisk, reg: Regularizer) -> bool:
+    """Whether X is dense and lambda so small that products for a certified gap take longer than some Hessians."""
+    if not isinstance(risk.design, DenseDesign) or risk.n_params > HESSIAN_PARAMS:
+        return False
+    is_tall = samples_per_feature(risk) >= HESSIAN_SAMPLES
+    return is_tall and dual_condition(risk.design, reg) > HESSIAN_CONDITION
 
 
 def has_short_rows(risk: LinearRisk) -> bool:
