@@ -32,12 +32,14 @@ from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, L2, ElasticNet
+from undercut.regularizers.boxed import terms_of
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
 from undercut.solvers.coordinate import class_end
 from undercut.solvers.coordinate.class_end import ClassEnd
+from undercut.solvers.coordinate.class_features import features_in_use, possible_features, restricted
 from undercut.solvers.coordinate.class_parts import Part, design_of, part_of, unit_of
-from undercut.solvers.coordinate.dual.share_dual import ShareDual
+from undercut.solvers.coordinate.dual.share_dual import ShareDual, Steepness
 from undercut.solvers.coordinate.working.columns import column_norms
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -58,29 +60,30 @@ MOST_NUMBERS = 1e8  # that they store, at most: 800 MB
 MOST_STEPS, STUCK = 30, 1e-3  # of theirs at a time; length of one that ends them
 SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
 CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
-NEAR = 0.8  # share of l1 from which on a feature is taken up
 FIRST = 1000  # features that are taken up at first, at most
-GROWTH = 2  # features that are taken up later, at most, in numbers of those that are not zero
 SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
 FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
 
 
 @dataclass(frozen=True)
 class ProximalSweepsState:
-    derived: ClassVar = ("part",)
+    derived: ClassVar = ("risk", "part")
 
+    risk: MulticlassRisk  # with the features that can be used, ...
+    features: Array  # ... int64, ascending; all else is about these
     part: Part
-    columns: Array  # int64, ascending
+    columns: Array  # those in use, int64, ascending
     classes: Array  # int32 (n_samples, n_classes): those whose shares move come first ...
     counts: Array  # ... and how many they are, int32 (n_samples,)
     Q: FloatArray
     C: FloatArray  # a row per column, and one for free intercepts
     eps: float
     scores: FloatArray  # of the averages of the last step, the intercepts included
+    b: FloatArray  # intercepts of the solution, near the best ones
     norms: FloatArray  # of the columns of X, weighted
     n_sweeps: int  # so far ...
     work: float  # ... and what they have read
-    solution: FloatArray
+    solution: FloatArray  # with the parameters of all features
     progress: Progress
     patience: float = PATIENCE
 
@@ -127,36 +130,39 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
 
     @override
     def init(self, risk: MulticlassRisk, reg: SweptReg, w0: FloatArray) -> ProximalSweepsState:
-        norms = column_norms(risk.features, risk.weight)
-        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w0)))
-        dual = ShareDual(risk, reg, norms)
-        Q = dual.near(scores + at.b)
-        progress = Progress(0, reg.value(w0) + at.value, least(risk, reg), 1)
-        return self._begun(dual, Q, max(dual.l1 * unit_of(norms), dual.l2), (w0, at.b), scores + at.b, progress)
+        features = possible_features(risk, float(terms_of(reg).l1))
+        small = restricted(risk, features)
+        dual = ShareDual(small, reg, column_norms(small.features, risk.weight))
+        b, scores, loss = _start(risk, w0)
+        progress = Progress(0, reg.value(w0) + loss, least(risk, reg), 1)
+        eps = max(dual.l1 * unit_of(dual.norms), dual.l2)
+        return self._begun(dual, features, dual.near(scores), eps, (w0, b), scores, progress)
 
     @override
     def carry(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        w = state.solution
-        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
-        progress = Progress(0, reg.value(w) + at.value, least(risk, reg), 1)
-        dual = ShareDual(risk, reg, state.norms)
-        return self._begun(dual, state.Q, state.eps, (w, at.b), scores + at.b, progress)
+        features = possible_features(risk, float(terms_of(reg).l1))
+        small = restricted(risk, features)
+        dual = ShareDual(small, reg, column_norms(small.features, risk.weight))
+        risk.phi.begin_at(state.b)
+        b, scores, loss = _start(risk, state.solution)
+        progress = Progress(0, reg.value(state.solution) + loss, least(risk, reg), 1)
+        return self._begun(dual, features, state.Q, state.eps, (state.solution, b), scores, progress)
 
     @override
     def step(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        dual = ShareDual(risk, reg, state.norms)
+        dual = ShareDual(state.risk, reg, state.norms)
         if _is_end(dual, state):
             return self._interior_step(dual, reg, state)
 
         # 1. Sweeps on the features and classes in use.
         swept = _swept(dual, state)
-        W, Q, b = swept.W, swept.mean_Q, swept.b
+        W, b = swept.W, swept.b
 
         # 2. J at the averages, and the bound that they prove.
-        found = _evaluated(dual, reg, state, W, Q, b)
+        found = _evaluated(dual, reg, state, W, swept.mean_Q, b)
 
         # 3. The eps with which sweeps and distances contribute to the gap alike.
-        missed = found.loss - dual.gain(Q) + float(np.vdot(W, found.V[state.columns])) + float(b @ dual.excess(Q))
+        missed = found.loss - dual.gain(found.Q) + float(np.vdot(W, found.steepness.V[state.columns]))
         eps = _balanced(dual, state.eps, missed, found.objective - found.proved)
         after = replace(
             _after(state, found), Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
@@ -164,15 +170,14 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
         )  # fmt: skip
 
         # 4. The features and classes that the next step uses.
-        return self._with_others(dual, after, W, found.V, found.scores + b)
+        return self._with_others(dual, after, W, found.steepness.peaks, found.scores + b)
 
     def _interior_step(self, dual: ShareDual, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
         """Interior point steps on the classes in use, from the best point so far."""
         # 1. Almost to the optimum with these classes.
         risk, last, used = dual.risk, state.progress, _used(dual, state)
         end = ClassEnd(dual, state.part.design, state.Q, used)
-        b = risk.intercepts(state.solution)
-        at = end.start(_by_feature(risk, state.solution)[state.columns], b, last.gap)
+        at = end.start(_by_feature(risk, state.solution)[state.columns], state.b, last.gap)
         goal, n_steps, length = max(ENOUGH * wanted_gap(last), CLOSER * last.gap), 0, 1.0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             while at.total > goal and n_steps < MOST_STEPS and length > STUCK and not expired():
@@ -197,32 +202,46 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
         is_closer = after.progress.gap <= HALVED * last.gap
         patience = state.patience if is_closer else LATER * state.patience
         after = replace(after, Q=Q, C=_center(dual, W, b), patience=patience)
-        return self._with_others(dual, after, W, found.V, found.scores + b)
+        return self._with_others(dual, after, W, found.steepness.peaks, found.scores + b)
 
     @override
     def restored(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        return replace(state, part=part_of(risk, state.columns, state.norms))
+        small = restricted(risk, state.features)
+        return replace(state, risk=small, part=part_of(small, state.columns, state.norms))
+
+    @override
+    def finish(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
+        """J at the best intercepts, which cost as much as many sweeps where classes are many."""
+        if not risk.fit_intercept:
+            return state
+        risk.phi.begin_at(state.b)
+        try:
+            objective = reg.value(state.solution) + risk.value(state.solution)
+        except NonfiniteError:  # rounding prevents exact intercepts
+            return state
+        return replace(state, progress=replace(state.progress, objective=min(objective, state.progress.objective)))
 
     def _begun(
-        self, dual: ShareDual, Q: FloatArray, eps: float, center: tuple[FloatArray, FloatArray], scores: FloatArray,
-        progress: Progress,
+        self, dual: ShareDual, features: Array, Q: FloatArray, eps: float, center: tuple[FloatArray, FloatArray],
+        scores: FloatArray, progress: Progress,
     ) -> ProximalSweepsState:  # fmt: skip
         """All classes and the features with the largest forces, from shares, parameters and intercepts."""
-        (w, b), risk, norms = center, dual.risk, dual.norms
-        W, V = _by_feature(risk, w), dual.forces(Q, design_of(risk))
-        columns = self._columns(W, V, dual.l1)
-        C = _center(dual, W[columns], b)
+        (w, b), risk = center, dual.risk
+        W, peaks = w.reshape(risk.n_classes, -1).T[features], dual.steepness(Q, dual.forces(Q, design_of(risk))).peaks
+        columns = features_in_use(W.any(axis=1), peaks, dual.l1, self.first)
         every = np.tile(np.arange(risk.n_classes, dtype=np.int32), (risk.n_samples, 1))
         counts = np.full(risk.n_samples, risk.n_classes, np.int32)
-        part = part_of(risk, columns, norms)
-        return ProximalSweepsState(part, columns, every, counts, Q, C, eps, scores, norms, 0, 0.0, w, progress)
+        part, C = part_of(risk, columns, dual.norms), _center(dual, W[columns], b)
+        return ProximalSweepsState(
+            risk, features, part, columns, every, counts, Q, C, eps, scores, b, dual.norms, 0, 0.0, w, progress
+        )
 
     def _with_others(
-        self, dual: ShareDual, state: ProximalSweepsState, W: FloatArray, V: FloatArray, scores: FloatArray
+        self, dual: ShareDual, state: ProximalSweepsState, W: FloatArray, peaks: FloatArray, scores: FloatArray
     ) -> ProximalSweepsState:
         """The state with other classes, and with other features where some are missing or too many are in use.
 
-        ``W`` : of the features in use.  ``V`` : forces on all.
+        ``W`` : of the features in use.  ``peaks`` : the largest forces on all.
         """
         moved = np.abs(scores - state.scores).max(axis=1)
         reach = FAR * (moved + math.sqrt(float(np.mean(moved**2))))
@@ -230,30 +249,26 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
         kernels.choose_classes(dual.margins + scores, state.Q, reach, classes, counts)
         after = replace(state, classes=classes, counts=counts, scores=scores)
 
-        every, outside = np.zeros_like(V), np.abs(V).max(axis=1) > dual.l1
-        every[state.columns] = W
+        outside, used = peaks > dual.l1, np.zeros(peaks.size, bool)
         outside[state.columns] = False
-        columns, used = self._columns(every, V, dual.l1), state.columns.size
-        if not outside.any() and used <= SURPLUS * columns.size:
+        used[state.columns] = W.any(axis=1)
+        columns, last = features_in_use(used, peaks, dual.l1, self.first), state.columns
+        if not outside.any() and last.size <= SURPLUS * columns.size:
             return after
-        every[state.columns] = state.C[:used]
-        C = np.vstack([every[columns], state.C[used:]])
+        _, mine, theirs = np.intersect1d(columns, last, assume_unique=True, return_indices=True)
+        C = np.zeros((columns.size + state.C.shape[0] - last.size, dual.risk.n_classes))
+        C[mine] = state.C[theirs]
+        C[columns.size :] = state.C[last.size :]
         return replace(after, part=part_of(dual.risk, columns, state.norms), columns=columns, C=C)
 
-    def _columns(self, W: FloatArray, V: FloatArray, l1: float) -> Array:
-        """The features that are used, and those that may be: the ones with the largest forces if they are many.
 
-        Without absolute values none stays zero.
-        """
-        if l1 == 0.0:
-            return np.arange(W.shape[0])
-        used = W.any(axis=1)
-        steepness = np.where(used, math.inf, np.abs(V).max(axis=1))
-        wanted = np.flatnonzero(steepness > NEAR * l1)
-        most = max(self.first, GROWTH * int(np.count_nonzero(used)))
-        if wanted.size > most:
-            wanted = np.sort(wanted[np.argpartition(-steepness[wanted], most)[:most]])
-        return wanted
+def _start(risk: MulticlassRisk, w: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Intercepts for w, scores with them, and the mean loss; the best intercepts, or zero if all parameters are."""
+    if not w.any():
+        b, scores = np.zeros(risk.n_classes), np.zeros((risk.n_samples, risk.n_classes))
+        return b, scores, _loss(risk, scores, b)
+    at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
+    return at.b, scores + at.b, at.value
 
 
 def _is_swept(reg: Regularizer) -> bool:
@@ -270,8 +285,9 @@ class Found(NamedTuple):
     loss: float
     proved: float
     scores: FloatArray  # without intercepts
-    b: FloatArray  # the best intercepts
-    V: FloatArray  # the forces of the shares, on all features
+    b: FloatArray
+    Q: FloatArray  # feasible shares ...
+    steepness: Steepness  # ... and their forces on all features
 
 
 def _evaluated(
@@ -283,23 +299,31 @@ def _evaluated(
     by_class[:, state.columns] = W.T
     w = by_class.reshape(-1)
     scores = state.part.design.matmat(np.ascontiguousarray(W.T))
-    risk.phi.begin_at(b)
-    at = risk.phi.settle(scores)
-    objective = reg.value(w) + at.value
+    loss = _loss(risk, scores, b)
+    objective = reg.value(w) + loss
     if not math.isfinite(objective):
         raise NonfiniteError(f"the value of the risk is {objective}")
-    V = dual.forces(Q, design_of(risk))
-    proved = dual.bound(Q, V, b, min(objective, state.progress.objective))
-    return Found(w, objective, at.value, proved, scores, at.b, V)
+    Q = dual.feasible(Q)
+    steepness = dual.steepness(Q, dual.forces(Q, design_of(risk)))
+    proved = dual.bound(Q, steepness, b, min(objective, state.progress.objective))
+    return Found(w, objective, loss, proved, scores, b, Q, steepness)
+
+
+def _loss(risk: MulticlassRisk, scores: FloatArray, b: FloatArray) -> float:
+    """The mean loss at these intercepts, which are zero unless they are free."""
+    return float(risk.weight @ risk.loss.value_slope(risk.y, scores + b)[0])
 
 
 def _after(state: ProximalSweepsState, found: Found) -> ProximalSweepsState:
     """The state with the better point and the better bound."""
-    last, is_better = state.progress, found.objective < state.progress.objective
-    solution, objective = (found.w, found.objective) if is_better else (state.solution, last.objective)
+    last, objective = state.progress, min(found.objective, state.progress.objective)
     lower_bound = tighter(last.lower_bound, found.proved, objective)
     progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return replace(state, solution=solution, progress=progress)
+    if found.objective >= last.objective:
+        return replace(state, progress=progress)
+    by_class = np.zeros((state.risk.n_classes, state.solution.size // state.risk.n_classes))
+    by_class[:, state.features] = found.w.reshape(state.risk.n_classes, -1)
+    return replace(state, solution=by_class.reshape(-1), b=found.b, progress=progress)
 
 
 def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
