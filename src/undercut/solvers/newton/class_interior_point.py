@@ -35,6 +35,7 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 MOST_EQUATIONS = 6000  # a step with more takes several seconds
+PASSES = 0.05  # over the data in the time of a step, for every equation
 SHORTEST = 1e-6  # a step shorter than this gains nothing
 
 
@@ -160,7 +161,10 @@ class ClassInteriorPoint(Solver[ClassInteriorPointState, MulticlassRisk, L2]):
         best, solution = (b, W.reshape(-1)) if objective < last.objective else (state.b, state.solution)
         objective = min(objective, last.objective)
         lower_bound = tighter(last.lower_bound, proved, objective, abs(objective))
-        progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
+        progress = Progress(
+            last.step + 1, objective, lower_bound, last.n_evaluations + 1,
+            n_passes=last.n_passes + PASSES * at.W.size,
+        )  # fmt: skip
         return ClassInteriorPointState(problem, at, best, solution, progress, length)
 
     @override

@@ -146,7 +146,7 @@ class Equations:
     def _through(self, scores: FloatArray) -> FloatArray:
         """``M_i`` times every row."""
         pulled = self._D * scores
-        return pulled - self._D * (pulled.sum(axis=1) / self._T)[:, None]
+        return np.asarray(pulled - self._D * (pulled.sum(axis=1) / self._T)[:, None])
 
     def _product(self, x: FloatArray) -> FloatArray:
         """The matrix that is factored, times x."""
