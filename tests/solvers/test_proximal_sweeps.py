@@ -17,6 +17,7 @@ from undercut.losses import CrammerSinger, Softmax
 from undercut.regularizers.boxed import terms_of
 from undercut.selection import regularization_path
 from undercut.solvers import LevelBundle, ProximalSweeps
+from undercut.solvers.coordinate import sweep_state
 from undercut.solvers.coordinate.dual.share_dual import ShareDual
 from undercut.solvers.coordinate.working.columns import column_norms
 
@@ -173,6 +174,7 @@ def test_the_best_intercepts_are_found_once(monkeypatch):
     """They cost as much as dozens of sweeps where classes are many."""
     risk, calls = problem(12, fit_intercept=True, n=200), []
     settle = type(risk.phi)._settle
+    monkeypatch.setattr(sweep_state, "FEW_CLASSES", K - 1)
     monkeypatch.setattr(type(risk.phi), "_settle", lambda self, S: calls.append(1) or settle(self, S))
     found = minimize(risk, L1(0.01), ProximalSweeps(), stop=Stop(gap_rel=1e-4))
     assert len(calls) == 1

@@ -9,7 +9,7 @@ next one goes on with its shares.  The averages of W and Q over some sweeps are 
 ones, and give J and its bound, which holds for any shares.
 
 The last digits come from interior point steps on the classes in use (``class_end.py``).  Intercepts are those of the
-sweeps, and the best ones only at the end: where classes are many they cost as much as dozens of sweeps.
+sweeps where classes are many, and the best ones only at the end: they cost as much as dozens of sweeps.
 
 What a step leaves out costs it nothing: features that are zero and whose forces are not near l1, and classes of samples
 that have no share and scores far below the largest one.
@@ -67,15 +67,16 @@ NEAR_END = 0.7  # relative gap from which on interior point steps are worthwhile
 HALVED, LATER = 0.5, 4.0  # where they leave more than this share of the gap, the next ones wait longer by this factor
 LARGEST = 4000  # samples of their problem, at most
 MOST_NUMBERS = 1e8  # that they store, at most: 800 MB
-MOST_STEPS, STUCK = 30, 0.1  # of theirs at a time; length of one that ends them
-WARM = 50.0  # gap of the point where they start, in that so far: a point far from all bounds makes steps long
+MOST_STEPS = 30  # of theirs at a time
+STUCK, STUCK_WITH_L1 = 1e-3, 0.1  # length of one that ends them; with absolute values rounding follows short ones
+WARM = 50.0  # gap of the point where they start with absolute values, in that so far: steps are longer then
 MAY_MOVE = 0.9  # share of l1 from which on the force on a parameter lets it move in these steps
 SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
 CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
 FIRST = 1000  # features that are taken up at first, at most
 SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
 FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
-BESIDE = 0.1  # the same after interior point steps, at least, in units of the largest cost
+BESIDE = 0.1  # the same after such steps with absolute values, at least, in units of the largest cost
 
 
 @final
@@ -167,7 +168,7 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
         risk, last, used, start = dual.risk, state.progress, _used(dual, state), parameters_in_use(state)
         forces = dual.forces(state.Q, state.part.design)
         end = ClassEnd(dual, state.part.design, state.Q, used, (start != 0.0) | (np.abs(forces) > MAY_MOVE * dual.l1))
-        at = end.start(start, state.b, WARM * last.gap)
+        at = end.start(start, state.b, (WARM if dual.l1 > 0.0 else 1.0) * last.gap)
         at, n_steps = _ended(end, at, last)
         state = replace(state, work=state.work + n_steps * _operations(dual, state, used))
         if not all(np.isfinite(part).all() for part in at):
@@ -188,7 +189,9 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
         is_closer = after.progress.gap <= HALVED * last.gap
         patience = state.patience if is_closer else LATER * state.patience
         after = replace(after, Q=Q, C=center_at(dual, W, b), patience=patience)
-        return self._with_others(dual, after, W, found.steepness.peaks, found.scores + b, BESIDE)
+        return self._with_others(
+            dual, after, W, found.steepness.peaks, found.scores + b, BESIDE if dual.l1 > 0.0 else 0.0
+        )
 
     @override
     def restored(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
@@ -285,14 +288,14 @@ def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
 
 def _ended(end: ClassEnd, at: Point, last: Progress) -> tuple[Point, int]:
     """The point where interior point steps end, and how many they are."""
-    goal = max(ENOUGH * wanted_gap(last), CLOSER * last.gap)
+    goal, stuck = max(ENOUGH * wanted_gap(last), CLOSER * last.gap), STUCK_WITH_L1 if end.l1 > 0.0 else STUCK
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for n_steps in range(1, MOST_STEPS + 1):
             ahead, length = end.step(at)
             if end.rounding(ahead) > ahead.total:
                 return at, n_steps
             at = ahead
-            if length <= STUCK or expired() or max(at.total, end.beyond(at) * last.objective) <= goal:
+            if length <= stuck or expired() or max(at.total, end.beyond(at) * last.objective) <= goal:
                 break
     return at, n_steps
 

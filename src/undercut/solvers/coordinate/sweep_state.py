@@ -20,6 +20,7 @@ from undercut.types import Array, FloatArray
 
 SweptReg: TypeAlias = L1 | L2 | ElasticNet
 
+FEW_CLASSES = 20  # up to here the best intercepts of a point cost less than a sweep or two
 PATIENCE = 30.0  # interior point steps that take as long as the sweeps before the first of them
 
 
@@ -68,7 +69,11 @@ def evaluated(
     by_class[:, state.columns] = W.T
     w = by_class.reshape(-1)
     scores = state.part.design.matmat(np.ascontiguousarray(W.T))
-    loss = mean_loss(risk, scores, b)
+    if risk.fit_intercept and risk.n_classes <= FEW_CLASSES:
+        risk.phi.begin_at(b)
+        loss, _, b = risk.phi.settle(scores)
+    else:
+        loss = mean_loss(risk, scores, b)
     objective = reg.value(w) + loss
     if not math.isfinite(objective):
         raise NonfiniteError(f"the value of the risk is {objective}")
