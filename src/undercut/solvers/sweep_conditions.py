@@ -64,7 +64,7 @@ WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hing
 SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 
-PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where sweeps or planes do well, elsewhere, ...
+PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where others do well, elsewhere
 PROXIMAL_FREE = 0.001  # ... and with free intercepts, whose planes are expensive
 MANY_PER_FEATURE = 1000  # samples per feature above which few planes are enough for coarse gaps
 CLASS_EQUATIONS = 1000  # of an interior point step with fewer samples than features, at most

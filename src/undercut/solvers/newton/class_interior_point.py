@@ -35,6 +35,7 @@ from undercut.trace import Progress, Status
 from undercut.types import FloatArray
 
 MOST_EQUATIONS = 6000  # a step with more takes several seconds
+MOST_ENTRIES = 10_000_000  # of a dense copy of X
 PASSES = 0.05  # over the data in the time of a step, for every equation
 SHORTEST = 1e-6  # a step shorter than this gains nothing
 
@@ -43,8 +44,8 @@ class Reduced:
     """The problem of the samples with positive weight, on as many features as it needs."""
 
     def __init__(self, risk: MulticlassRisk, reg: L2) -> None:
-        rows = np.flatnonzero(risk.weight > 0.0)
-        self.risk = risk if rows.size == risk.n_samples else risk.part(rows)
+        kept = np.flatnonzero(risk.weight > 0.0)
+        self.risk = risk if kept.size == risk.n_samples else risk.part(kept)
         design = self.risk.features
         assert isinstance(design, SparseDesign | DenseDesign)
         self.design = design
@@ -52,7 +53,9 @@ class Reduced:
         self.basis: FloatArray | None = None  # a column per combination of the samples
         used: SparseDesign | DenseDesign = design
         if design.shape[1] > design.shape[0]:
-            self.basis, R = np.linalg.qr(as_array(design).astype(np.float64).T)
+            rows = as_array(design)
+            assert rows is not None
+            self.basis, R = np.linalg.qr(rows.T)
             used = DenseDesign(np.ascontiguousarray(R.T))
         free = self.risk.fit_intercept
         self.program = ClassProgram(used, self.dual.margins, self.dual.own, self.dual.l2, free=free)
@@ -124,6 +127,12 @@ class ClassInteriorPoint(Solver[ClassInteriorPointState, MulticlassRisk, L2]):
             raise CapabilityError(
                 "with free intercepts ClassInteriorPoint needs a sample with positive weight for every class: "
                 "use LineSearchBundle"
+            )
+        n_samples, n_features = risk.features.shape
+        if n_samples < n_features and n_samples * n_features > MOST_ENTRIES:
+            raise CapabilityError(
+                f"ClassInteriorPoint makes a dense copy of X where features are more than samples, of at most "
+                f"{MOST_ENTRIES} entries; got {n_samples} x {n_features}: use ProximalSweeps or DualCoordinate"
             )
         n_equations = risk.n_classes * (min(risk.features.shape) + risk.fit_intercept)
         if n_equations > MOST_EQUATIONS:
