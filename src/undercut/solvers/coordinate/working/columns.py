@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from undercut._jit import working_set as kernels
+from undercut._jit import gram_model, working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, weighted_blocks
@@ -41,17 +41,12 @@ class Penalty(NamedTuple):
         A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
         the mean counts in proportion: those on their way to zero would hide all others.
         """
-        used = w.nonzero()
-        resting = np.abs(gradient)
-        resting -= self.l1
-        np.maximum(resting, 0.0, out=resting)
-        own = w[used]
-        size = np.abs(own)
-        mean = float(size.sum()) / max(1, size.size)
-        moving = np.abs(gradient[used] + self.l1 * np.sign(own) + self.l2 * own)
-        moving *= np.minimum(1.0, size / max(mean, 1e-300))
-        resting[used] = np.maximum(moving, resting[used] - self.l2 * size)
-        return resting
+        out = np.empty(gradient.shape)
+        gram_model.violations(w.reshape(-1), gradient.reshape(-1), *self, out.reshape(-1))
+        return out
+
+    def largest_violation(self, w: FloatArray, gradient: FloatArray) -> float:
+        return float(gram_model.violations(w, gradient, *self, np.empty(w.size)))
 
     def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
         """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
@@ -65,7 +60,7 @@ class Tolerance(NamedTuple):
     misfit: float = 0.0  # what violations of parameters that are not zero add to the gap if each is corrected alone
 
     def is_met(self, w: FloatArray, gradient: FloatArray, penalty: Penalty) -> bool:
-        if float(penalty.violation(w, gradient).max(initial=0.0)) <= self.violation:
+        if penalty.largest_violation(w, gradient) <= self.violation:
             return True
         return self.misfit > 0.0 and penalty.misfit(w, gradient) <= self.misfit
 
