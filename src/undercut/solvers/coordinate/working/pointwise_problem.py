@@ -190,8 +190,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
-        weight = self.used(self.weight)
-        return np.asarray(weight * self._conjugate.values(self.used(self.risk.y), share * self.used(slopes) / weight))
+        return self._conjugate.weighted(self.used(self.risk.y), self.used(self.weight), self.used(slopes), share)
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:
