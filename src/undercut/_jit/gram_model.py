@@ -34,6 +34,25 @@ def violations(w, gradient, l1, l2, out):
 
 
 @njit(cache=True, nogil=True)
+def penalty_value(w, l1, l2):
+    """``l1 |w|_1 + l2/2 |w|^2``."""
+    total, squares = 0.0, 0.0
+    for j in range(w.size):
+        total += abs(w[j])
+        squares += w[j] * w[j]
+    return l1 * total + 0.5 * l2 * squares
+
+
+@njit(cache=True, nogil=True)
+def penalty_slope(w, change, l1, l2):
+    """Its derivative along ``change``; to the right where a parameter is zero."""
+    total = 0.0
+    for j in range(w.size):
+        total += change[j] * (math.copysign(l1, w[j] if w[j] != 0.0 else change[j]) + l2 * w[j])
+    return total
+
+
+@njit(cache=True, nogil=True)
 def support_system(H, gradient, w, l1, l2):
     """The parameters that are not zero, their part of H, and minus the derivative in each."""
     support = np.flatnonzero(w)

@@ -28,12 +28,11 @@ class Penalty(NamedTuple):
     l2: float
 
     def value(self, w: FloatArray) -> float:
-        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+        return float(gram_model.penalty_value(w, *self))
 
     def slope(self, w: FloatArray, change: FloatArray) -> float:
         """The derivative along ``change``; to the right where a parameter is zero."""
-        signs = np.where(w == 0.0, np.sign(change), np.sign(w))
-        return float(change @ (self.l1 * signs + self.l2 * w))
+        return float(gram_model.penalty_slope(w, change, *self))
 
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """How far 0 is from the subgradients ``gradient_j + l1 d|w_j| + l2 w_j``, and how much it matters.

@@ -48,17 +48,19 @@ class GramColumns(Columns):
     def minimize(
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
-        H, gradient, totals = self.gram(model), gradient.copy(), model.totals
-        inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
-        if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
-            mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
-            H = H - mixed.T @ inverse @ mixed
-            gradient = gradient - mixed.T @ (inverse @ totals)
-        now = w.copy()
-        descend_gram(H, gradient, now, penalty, CHEAP * tol.violation)
+        H, gradient, now, accuracy = self.gram(model), gradient.copy(), w.copy(), CHEAP * tol.violation
+        if not model.totals.size:
+            descend_gram(H, gradient, now, penalty, accuracy)
+            return Move(now, self.scores(now - w))
+
+        # The intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w)).
+        mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
+        inverse = inverted(model.intercept_bend)
+        pull = mixed.T @ inverse
+        gradient -= pull @ model.totals
+        descend_gram(H - pull @ mixed, gradient, now, penalty, accuracy)
         change = now - w
-        scores = self.scores(change)
-        return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
+        return Move(now, self.scores(change) - inverse @ (model.totals + mixed @ change))
 
 
 class PointwiseGram(GramColumns):
