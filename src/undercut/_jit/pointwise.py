@@ -107,6 +107,17 @@ def parabolas(number, setting, y, weight, scores, slopes, bend):
     return value
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def totals(slopes, bend):
+    """The sums of slopes, of their absolute values and of second derivatives."""
+    total, size, total_bend = 0.0, 0.0, 0.0
+    for i in range(slopes.size):
+        total += slopes[i]
+        size += abs(slopes[i])
+        total_bend += bend[i]
+    return total, size, total_bend
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def parabola_conjugates(number, setting, y, weight, slopes, share, out):
     """``out = weight l*(share slopes / weight)`` of losses in ``QUADRATIC``, infinite where that is no slope."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.linalg import norm
 from typing_extensions import override
 
+from undercut._jit import pointwise
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
 from undercut.losses import Logistic, Poisson, Squared
@@ -91,14 +92,16 @@ class PointwiseProblem(SparseProblem):
         if not self.risk.fit_intercept:
             return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0, at.bend)
         b, last = float(intercept), math.inf
-        while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
-            total_bend = float(_known(at.bend).sum())
-            if not (total < 0.5 * last and total_bend > 0.0):
+        while True:
+            total, size, bend = pointwise.totals(at.slopes, _known(at.bend))
+            if abs(total) <= BALANCED * size:
+                break
+            if not (abs(total) < 0.5 * last and bend > 0.0):
                 return super().settled(at, b)
-            shift = -float(at.slopes.sum()) / total_bend
+            shift, last = -total / bend, abs(total)
             scores = at.scores + shift
-            value, slopes, bend = self.mean(scores)
-            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes, bend=bend), b + shift, total
+            value, slopes, bends = self.mean(scores)
+            at, b = at._replace(scores=scores, loss=value, slopes=slopes, bend=bends), b + shift
         slopes = balanced(at.slopes)
         return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b, at.bend)
 
