@@ -53,6 +53,43 @@ def penalty_slope(w, change, l1, l2):
 
 
 @njit(cache=True, nogil=True)
+def steepest(slopes, weight, gradient, alive, norms, rounding):
+    """The largest ``|gradient_j|`` of features that are alive, with the rounding error of ``gradient = X' slopes``.
+
+    That is ``rounding`` times the norms of the column and of the slopes, both weighted.
+    """
+    squares, most = 0.0, 0.0
+    for i in range(slopes.size):
+        if weight[i] > 0.0:
+            squares += slopes[i] * slopes[i] / weight[i]
+    size = rounding * math.sqrt(squares)
+    for j in range(gradient.size):
+        if alive[j]:
+            own = abs(gradient[j]) + size * norms[j]
+            if own > most or own != own:
+                most = own
+    return most
+
+
+@njit(cache=True, nogil=True)
+def excess(gradient, alive, share, l1):
+    """``sum_j max(0, share |gradient_j| - l1)^2`` over the features that are alive."""
+    total = 0.0
+    for j in range(gradient.size):
+        if alive[j]:
+            over = max(share * abs(gradient[j]) - l1, 0.0)
+            total += over * over
+    return total
+
+
+@njit(cache=True, nogil=True)
+def screened(w, gradient, norms, share, radius, l1, out):
+    """Fill ``out`` with whether w is zero, and ``share |gradient_j| + radius norms_j`` is below l1."""
+    for j in range(w.size):
+        out[j] = w[j] == 0.0 and (share * abs(gradient[j]) + radius * norms[j]) * (1.0 + 1e-9) < l1
+
+
+@njit(cache=True, nogil=True)
 def support_system(H, gradient, w, l1, l2):
     """The parameters that are not zero, their part of H, and minus the derivative in each."""
     support = np.flatnonzero(w)

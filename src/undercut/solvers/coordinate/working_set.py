@@ -277,7 +277,7 @@ def _proved(
     ``newton`` : the last Newton step.
     """
     w, point, last = state.w, state.point, state.progress
-    objective = reg.value(w) + point.value
+    objective = problem.penalty.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
     progress = Progress(last.step + 1, objective, last.lower_bound, last.n_evaluations + 1)

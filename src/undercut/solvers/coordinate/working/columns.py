@@ -15,7 +15,7 @@ import numpy as np
 from undercut._jit import gram_model, working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
-from undercut.maps.dense import DenseDesign, weighted_blocks
+from undercut.maps.dense import DenseDesign, row_blocks
 from undercut.types import Array, FloatArray
 
 SLICE = 500_000_000  # entries of X that one call may read: below a second
@@ -148,8 +148,8 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
     squares = np.zeros(design.shape[1])
-    for X, part in weighted_blocks(design.X, weight):
-        kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
+    for rows in row_blocks(design.X):
+        kernels.dense_column_squares(np.ascontiguousarray(design.X[rows], np.float64), weight[rows], squares)
     return np.sqrt(squares)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.linalg import norm
 from typing_extensions import override
 
-from undercut._jit import pointwise
+from undercut._jit import gram_model, pointwise
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
 from undercut.losses import Logistic, Poisson, Squared
@@ -24,14 +24,14 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.smooth_mean import SmoothMean
-from undercut.solvers.bounds import balanced
+from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Columns, Model, PointwiseModel, Tolerance
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, WideColumns
 from undercut.solvers.coordinate.working.gram_columns import CompactColumns, DenseColumns
 from undercut.solvers.coordinate.working.repaired_slopes import tolerance
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Last, Point, SparseProblem
+from undercut.solvers.coordinate.working.sparse_problem import CLOSE, Bound, Iterate, Last, Point, SparseProblem
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -122,6 +122,32 @@ class PointwiseProblem(SparseProblem):
         w = w.copy()
         w[last.columns.ids] = last.move.w
         return max(here, self._corrected(w, bound, point, last, alive, progress), key=lambda bound: bound.value)
+
+    @override
+    def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
+        l1, l2 = self.penalty
+        steepest = gram_model.steepest(slopes, self.weight, gradient, alive, self.norms, ROUNDING)
+        inside = 1.0 if steepest <= l1 else l1 / steepest
+
+        def value(share: float) -> float:
+            terms = self.conjugate(slopes, share)
+            square = 0.5 * float(gram_model.excess(gradient, alive, share, l1)) / l2 if l2 > 0.0 else 0.0
+            return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
+
+        shares = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
+        first, *others = ((1.0 - ROUNDING) * share for share in shares)  # slopes at their limits stay within them
+        best, share = value(first), first
+        if objective - best > CLOSE * abs(objective):
+            best, share = max([(best, share), *((value(other), other) for other in others)])
+        return Bound(best, slopes, share, gradient)
+
+    @override
+    def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
+        out = np.zeros(w.size, bool)
+        if math.isfinite(self.smoothness) and math.isfinite(gap):
+            radius = math.sqrt(2.0 * self.smoothness * max(gap, 0.0))
+            gram_model.screened(w, gradient, self.norms, share, radius, self.penalty.l1, out)
+        return out
 
     def _predicted(self, last: Last, slopes: FloatArray) -> FloatArray | None:
         """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
