@@ -25,6 +25,7 @@ from undercut import (
     Stop,
     minimize,
 )
+from undercut.contracts import QuadraticRegularizer
 from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.design import as_design
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
@@ -56,6 +57,7 @@ from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
+from undercut.solvers.penalty_rows import PENALTY_ROWS
 from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
 from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 
@@ -352,6 +354,12 @@ def test_a_gram_matrix_on_demand_is_hedged_by_samples():
 def test_the_last_row_takes_anything_and_every_row_gives_a_reason():
     assert TABLE[-1].holds(*CASES[0][:2])
     assert all(row.condition and row.reason for row in TABLE)
+
+
+@pytest.mark.parametrize(("risk", "reg", "expected"), CASES, ids=lambda case: type(case).__name__)
+def test_no_row_for_other_penalties_holds_for_a_quadratic_one(risk, reg, expected):
+    reg = reg if isinstance(reg, QuadraticRegularizer) else L2(0.1)
+    assert not any(row.holds(risk, reg) for row in PENALTY_ROWS)
 
 
 def test_the_planes_of_a_chain_fit_into_memory():

@@ -385,6 +385,9 @@ TABLE = (
 )
 
 
+FOR_SQUARES = tuple(row for row in TABLE if row not in PENALTY_ROWS)  # these ask for other penalties
+
+
 def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: float = 1e-3) -> AnySolver:
     """The solver itself, the one of that name, or what the table says for a run that ends at a relative gap.
 
@@ -401,7 +404,8 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: floa
     if solver not in ("auto", "deterministic"):
         names = ("auto", "deterministic", *SOLVERS)
         raise ParameterError(f"`solver` must be {', '.join(map(repr, names))}, or a Solver; got {solver!r}")
-    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.decides(risk, reg, gap_rel)), risk)
+    rows = FOR_SQUARES if isinstance(reg, QuadraticRegularizer) else TABLE
+    chosen = within_memory(next(row.solver(risk) for row in rows if row.decides(risk, reg, gap_rel)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen
