@@ -45,10 +45,10 @@ from undercut.solvers.conditions import (
     PER_SAMPLE,
     ROUGH_LIMITS,
     SEVERAL_FEATURES,
-    SEVERAL_PARAMS,
     SHORT_ROWS,
     SMALL,
     WEAK,
+    WEAK_SMOOTH,
     accepts,
     has_dual,
     has_few_params,
@@ -69,6 +69,7 @@ from undercut.solvers.conditions import (
     is_strongest,
     is_weak,
     is_weak_for_rows,
+    needs_newton_steps,
     needs_planes,
     sorts,
 )
@@ -108,7 +109,6 @@ from undercut.solvers.sweep_conditions import (
 )
 
 INTERIOR = (InteriorPoint(), LineSearchBundle())
-WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 
 TABLE = (
     Row(
@@ -148,17 +148,15 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss; weak regularization, or from {SEVERAL_PARAMS} "
-        "parameters on any but a strong one",
-        lambda risk, reg: (
-            not isinstance(risk, SmoothRisk) and is_small(risk, reg) and (is_weak(risk, reg) or needs_planes(risk, reg))
-        ),
+        f"at most {SMALL} samples and parameters, kinked loss; X of very little work, or any but a large lambda",
+        lambda risk, reg: not isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_planes(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
-        lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one if X "
+        "is of little work and the loss not squared",
+        lambda risk, reg: isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_newton_steps(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
