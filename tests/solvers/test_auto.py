@@ -207,6 +207,7 @@ CASES = [
     (dense(100, 101, Logistic()), L2(0.9), Newton()),
     (dense(100, 101, Logistic()), L2(9e-5), ONE_SMOOTH_CALL),
     (dense(100, 100, Squared()), L2(0.9), LeastSquares()),
+    (dense(100, 100, SquaredHinge()), L2(0.9), Newton()),
     (
         Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
         L2(0.2),

@@ -154,8 +154,8 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one if X "
-        "is of little work and the loss not squared",
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one for "
+        "a logistic, exponential or Poisson loss and X of little work",
         lambda risk, reg: isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_newton_steps(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",

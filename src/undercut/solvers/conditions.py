@@ -17,7 +17,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, Squared, SquaredHinge
+from undercut.losses import CrammerSinger, Exponential, Huber, HuberHinge, Logistic, Poisson, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -277,7 +277,7 @@ def needs_newton_steps(risk: Risk, reg: Regularizer) -> bool:
         return False
     if reg.strong_convexity < WEAK_SMOOTH:
         return True
-    is_quick = _work(risk) <= SOME_WORK and not isinstance(risk.loss, Squared)
+    is_quick = _work(risk) <= SOME_WORK and isinstance(risk.loss, Logistic | Exponential | Poisson)
     return is_quick and dual_condition(risk.design, reg) > MODERATE
 
 
