@@ -43,8 +43,8 @@ from undercut.solvers.conditions import (
     PER_SAMPLE,
     ROUGH_LIMITS,
     SEVERAL_FEATURES,
-    SEVERAL_PARAMS,
     SMALL,
+    WEAK_SMOOTH,
     accepts,
     has_dual,
     has_few_params,
@@ -61,6 +61,7 @@ from undercut.solvers.conditions import (
     is_strongest,
     is_weak,
     is_weak_for_rows,
+    needs_newton_steps,
     needs_planes,
     sorts,
 )
@@ -96,7 +97,6 @@ from undercut.solvers.sweep_conditions import (
 )
 
 INTERIOR = (InteriorPoint(), LineSearchBundle())
-WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 
 TABLE = (
     Row(
@@ -136,17 +136,15 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss; weak regularization, or from {SEVERAL_PARAMS} "
-        "parameters on any but a strong one",
-        lambda risk, reg: (
-            not isinstance(risk, SmoothRisk) and is_small(risk, reg) and (is_weak(risk, reg) or needs_planes(risk, reg))
-        ),
+        f"at most {SMALL} samples and parameters, kinked loss; X of very little work, or any but a large lambda",
+        lambda risk, reg: not isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_planes(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
-        lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one for "
+        "a logistic, exponential or Poisson loss and X of little work",
+        lambda risk, reg: isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_newton_steps(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -311,6 +309,9 @@ TABLE = (
 )
 
 
+FOR_SQUARES = tuple(row for row in TABLE if row not in PENALTY_ROWS)  # these ask for other penalties
+
+
 def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: float = 1e-3) -> AnySolver:
     """The solver itself, the one of that name, or what the table says for a run that ends at a relative gap.
 
@@ -327,7 +328,8 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: floa
     if solver not in ("auto", "deterministic"):
         names = ("auto", "deterministic", *SOLVERS)
         raise ParameterError(f"`solver` must be {', '.join(map(repr, names))}, or a Solver; got {solver!r}")
-    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.decides(risk, reg, gap_rel)), risk)
+    rows = FOR_SQUARES if isinstance(reg, QuadraticRegularizer) else TABLE
+    chosen = within_memory(next(row.solver(risk) for row in rows if row.decides(risk, reg, gap_rel)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen

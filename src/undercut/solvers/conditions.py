@@ -17,7 +17,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, SquaredHinge
+from undercut.losses import CrammerSinger, Exponential, Huber, HuberHinge, Logistic, Poisson, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -47,6 +47,9 @@ STRONGEST_WIDE = 0.001  # the first where planes are long
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
+LEAST_WORK, SOME_WORK = 100_000, 1_000_000  # of a Gram matrix: it takes less time than a plane, or a Newton step
+MODERATE = 1.0  # condition of the dual of a small problem: up to here a few planes or Newton steps are enough
+WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss needs many Newton steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
@@ -271,10 +274,26 @@ def is_strong(risk: Risk, reg: Regularizer) -> bool:
 
 
 def needs_planes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether a small problem with a kinked loss has so many parameters and so small a lambda that planes are many."""
-    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix) or risk.n_params < SEVERAL_PARAMS:
+    """Whether planes for a small problem with a kinked loss take longer than one compiled call."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix):
         return False
-    return dual_condition(risk.design, reg) > STRONG
+    return _work(risk) <= LEAST_WORK or dual_condition(risk.design, reg) > MODERATE
+
+
+def needs_newton_steps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether Newton steps for a small problem with a smooth loss take longer than one compiled call."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix):
+        return False
+    if reg.strong_convexity < WEAK_SMOOTH:
+        return True
+    is_quick = _work(risk) <= SOME_WORK and isinstance(risk.loss, Logistic | Exponential | Poisson)
+    return is_quick and dual_condition(risk.design, reg) > MODERATE
+
+
+def _work(risk: LinearRisk) -> int:
+    """Of the smaller Gram matrix of X."""
+    n, d = risk.design.shape
+    return int(n * d * min(n, d))
 
 
 def is_strongest(risk: Risk, reg: Regularizer) -> bool:
