@@ -34,6 +34,7 @@ from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    ClassInteriorPoint,
     ColumnGeneration,
     DualCoordinate,
     InteriorPoint,
@@ -56,11 +57,11 @@ from undercut.solvers import (
 )
 from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
-from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
+from undercut.solvers.choice.conditions import NEWTON_PARAMS, dual_condition
+from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
+from undercut.solvers.choice.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
+from undercut.solvers.choice.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
-from undercut.solvers.penalty_rows import PENALTY_ROWS
-from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
-from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -129,6 +130,7 @@ TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), t
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
 PROXIMAL_FIRST = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
+PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
 NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
@@ -269,13 +271,16 @@ CASES = [
     (several_classes(200, CrammerSinger()), L2(0.1), DUAL_THEN_PLANES),
     (several_classes(1001, CrammerSinger()), L2(0.1), DualCoordinate()),
     (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
-    (several_classes(201, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
-    (several_classes(200, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(201, CrammerSinger()), L2(1e-5), PROXIMAL_OR_POINTS),
+    (several_classes(200, CrammerSinger()), L2(1e-5), PROXIMAL_OR_POINTS),
     (several_classes(2, CrammerSinger(), n=50_000), L2(1e-12), LineSearchBundle()),
-    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_OR_POINTS),
     (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1.0), TRIED_CLASSES_FIRST),
-    (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), LineSearchBundle()),
-    (dense_classes(400, CrammerSinger()), L2(1.0), PROXIMAL_FIRST),
+    (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_OR_POINTS),
+    (several_classes(900, CrammerSinger(), n=4000, fit_intercept=True), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(30, CrammerSinger(), n=600), L2(1e-5), ClassInteriorPoint()),
+    (several_classes(500, CrammerSinger(), n=300, fit_intercept=True), L2(1e-5), ClassInteriorPoint()),
+    (dense_classes(400, CrammerSinger()), L2(1.0), PROXIMAL_OR_POINTS),
     (dense_classes(400, CrammerSinger()), L2(10.0), LineSearchBundle()),
     (several_classes(1001, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), TRIED_CLASSES_FIRST),
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
@@ -310,7 +315,7 @@ FINE_CASES = [
     (full(1000, 101, Hinge()), L2(1e-5), tried_before_points(101)),
     (full(1000, 101, Hinge()), L2(1e-2), tried_before_points(101)),
     (sparse(1000, 200, Hinge()), L2(1e3), LineSearchBundle()),
-    (several_classes(200, CrammerSinger()), L2(2e-4), PROXIMAL_FIRST),
+    (several_classes(200, CrammerSinger()), L2(2e-4), PROXIMAL_OR_POINTS),
     (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
 ]
 

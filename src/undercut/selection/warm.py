@@ -15,7 +15,7 @@ from typing_extensions import override
 from undercut.contracts import QuadraticRegularizer, Regularizer, Risk, SmoothRisk, Solver, State
 from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
-from undercut.solvers.conditions import is_strongest
+from undercut.solvers.choice.conditions import is_strongest
 from undercut.solvers.driver import Stop
 from undercut.solvers.registry import AnySolver
 from undercut.trace import Certificate, Progress, Result, Status

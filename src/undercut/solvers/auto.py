@@ -33,8 +33,8 @@ from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
-from undercut.solvers.class_rows import CLASS_ROWS
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.class_rows import CLASS_ROWS
+from undercut.solvers.choice.conditions import (
     FEW_PARAMS,
     FEW_SAMPLES,
     FINE_LIMITS,
@@ -65,23 +65,11 @@ from undercut.solvers.conditions import (
     needs_planes,
     sorts,
 )
-from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
-from undercut.solvers.coordinate.pair_descent import PairDescent
-from undercut.solvers.hedging.kernel_hedging import KernelHedging
-from undercut.solvers.memory import chain_planes, plane_settings, within_memory
-from undercut.solvers.newton.interior_point import InteriorPoint
-from undercut.solvers.newton.newton import Newton
-from undercut.solvers.newton.small_program import SmallProgram
-from undercut.solvers.newton.truncated_newton import TruncatedNewton
-from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
-from undercut.solvers.penalty_conditions import NEAR_ZERO, is_small_and_sparse
-from undercut.solvers.penalty_rows import PENALTY_ROWS
-from undercut.solvers.race import Race
-from undercut.solvers.registry import SOLVERS, AnySolver
-from undercut.solvers.relay import Relay
-from undercut.solvers.row import FEW_STEPS, FINE, Row
-from undercut.solvers.smooth_rows import SMOOTH_ROWS
-from undercut.solvers.sweep_conditions import (
+from undercut.solvers.choice.penalty_conditions import NEAR_ZERO, is_small_and_sparse
+from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
+from undercut.solvers.choice.row import FEW_STEPS, FINE, Row
+from undercut.solvers.choice.smooth_rows import SMOOTH_ROWS
+from undercut.solvers.choice.sweep_conditions import (
     DENSE_PER_FEATURE,
     DENSE_SAMPLES,
     LONG_ENTRIES,
@@ -95,6 +83,18 @@ from undercut.solvers.sweep_conditions import (
     may_have_good_sweeps,
     tried_sweeps,
 )
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.memory import chain_planes, plane_settings, within_memory
+from undercut.solvers.newton.interior_point import InteriorPoint
+from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
+from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.race import Race
+from undercut.solvers.registry import SOLVERS, AnySolver
+from undercut.solvers.relay import Relay
 
 INTERIOR = (InteriorPoint(), LineSearchBundle())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from undercut.contracts import SmoothRisk
 from undercut.risks.scores.sampled_gram import MOST_FEATURES
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     CLASS_PARAMS,
     HESSIAN_PARAMS,
     NEWTON_PARAMS,
@@ -18,19 +18,19 @@ from undercut.solvers.conditions import (
     has_weak_hinge,
     is_least_squares,
 )
+from undercut.solvers.choice.row import SEVERAL_STEPS, Row
+from undercut.solvers.choice.sweep_conditions import (
+    has_easy_dual,
+    has_easy_logistic_dual,
+    has_short_dual,
+    may_have_slow_sweeps,
+)
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.race import Race
 from undercut.solvers.relay import Relay
-from undercut.solvers.row import SEVERAL_STEPS, Row
-from undercut.solvers.sweep_conditions import (
-    has_easy_dual,
-    has_easy_logistic_dual,
-    has_short_dual,
-    may_have_slow_sweeps,
-)
 
 SMOOTH_ROWS = (
     Row(

@@ -12,7 +12,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_SAMPLES,
     LARGE,
     MANY_FEATURES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from undercut.contracts import Risk
 from undercut.risks import MulticlassRisk
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_SAMPLES,
     MANY_FEATURES,
     SEVERAL_FEATURES,
@@ -15,14 +15,8 @@ from undercut.solvers.conditions import (
     is_strong,
     is_wide,
 )
-from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
-from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
-from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
-from undercut.solvers.race import Race
-from undercut.solvers.registry import AnySolver
-from undercut.solvers.relay import Relay
-from undercut.solvers.row import FINE, Row
-from undercut.solvers.sweep_conditions import (
+from undercut.solvers.choice.row import FINE, Row
+from undercut.solvers.choice.sweep_conditions import (
     CLASS_EQUATIONS,
     MANY_PER_FEATURE,
     TRIED_CLASSES,
@@ -32,6 +26,12 @@ from undercut.solvers.sweep_conditions import (
     has_some_class_equations,
     may_have_good_free_sweeps,
 )
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
+from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
+from undercut.solvers.race import Race
+from undercut.solvers.registry import AnySolver
+from undercut.solvers.relay import Relay
 
 PROXIMAL_THEN_PLANES = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
 PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
