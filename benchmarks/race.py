@@ -26,7 +26,7 @@ from peers_jobs import Job, available, data, lam_of, regularizer, risk_of
 from undercut import Result, Status, Stop, minimize
 from undercut.solvers import DualCoordinate, LineSearchBundle, Race, Relay, TruncatedNewton
 from undercut.solvers.auto import resolve
-from undercut.solvers.conditions import accepts
+from undercut.solvers.choice.conditions import accepts
 
 SECONDS = 10.0
 LIMIT = 3.0  # for a solver alone, in times of auto

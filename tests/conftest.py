@@ -66,5 +66,5 @@ def signs() -> tuple[np.ndarray, np.ndarray]:
 def as_for_many_samples() -> Iterator[None]:
     """``auto`` leaves out its solvers of small problems, which data in partitions do not have."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("undercut.solvers.conditions.SMALL", 0)
+        patch.setattr("undercut.solvers.choice.conditions.SMALL", 0)
         yield

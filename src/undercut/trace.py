@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -69,7 +69,7 @@ class Status(Enum):
     NONFINITE = "the risk returned NaN or infinity: check the data and the risk, or use a larger lambda (a smaller C)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Progress:
     """One row of the trace."""
 
@@ -85,6 +85,16 @@ class Progress:
     seconds: float = 0.0
     certificate: Certificate = "global"
     solver: str = ""  # who made the step
+
+    def changed(self, **fields: Any) -> Progress:
+        """The row with other values of some fields; every step makes a few, and ``replace`` takes five times as long.
+
+        >>> Progress(step=1, objective=2.0).changed(lower_bound=1.5).gap
+        0.5
+        """
+        row = object.__new__(Progress)
+        row.__dict__.update(self.__dict__, **fields)
+        return row
 
     @property
     def gap(self) -> float:
@@ -305,7 +315,7 @@ def read_traces(path: str | Path) -> dict[str, list[Progress]]:
 
 def unproved(row: Progress) -> Progress:
     """The same numbers without the bound."""
-    return replace(row, lower_bound=-math.inf, certificate="none")
+    return row.changed(lower_bound=-math.inf, certificate="none")
 
 
 def _row(given: dict[str, Any]) -> Progress:

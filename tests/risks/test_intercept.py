@@ -13,7 +13,7 @@ from tests.catalogue import ALL, LOSSES, PIECEWISE, SMOOTH, Problem
 from undercut import L2, LineSearchBundle, Newton, Stop, minimize
 from undercut.risks.scores import mean_loss as mean_loss_module
 from undercut.risks.scores.fixed_mean import FixedSmooth, fixed_smooth
-from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.mean_loss import FreeSmooth, mean_loss
 from undercut.solvers import TruncatedNewton
 
@@ -190,8 +190,24 @@ def test_newton_steps_that_are_a_hundred_times_too_long_are_shortened():
         x = 10.0 * (t - 1.0)
         size = np.sqrt(1.0 + x * x)
         slope, bend = 10.0 * x / size, 100.0 / size**3
-        return Joint(t, b, size, slope, -slope / bend, 0.0, 0.5 * slope * slope / bend)
+        return Joint(t, b, size, lambda: Step(slope, -slope / bend, 0.0, 0.5 * slope * slope / bend))
 
     found = newton_in_both(joint, 0.0, 1e-9)
     assert found is not None
     assert found.t == pytest.approx(1.0, abs=1e-3)
+
+
+def test_second_derivatives_are_asked_for_only_where_a_step_has_decreased_the_loss():
+    asked = []
+
+    def joint(t, b):  # (t - 1)^2, with a Newton step that is ten times too long
+        def newton():
+            asked.append(t)
+            return Step(2.0 * (t - 1.0), -10.0 * (t - 1.0), 0.0, (t - 1.0) ** 2)
+
+        return Joint(t, b, (t - 1.0) ** 2, newton)
+
+    found = newton_in_both(joint, 0.0, 1e-6)
+    assert found is not None
+    assert found.t == 1.0
+    assert asked == [0.0, 1.0]

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from undercut import LineSearchBundle
 from undercut.errors import DataError, ParameterError
 from undercut.estimators import (
     LinearClassifier,
@@ -70,8 +71,9 @@ def test_the_scores_are_those_of_a_grid_search(settings):
 
 def test_the_best_lambda_is_that_of_a_grid_search_although_fits_end_early():
     lams = np.geomspace(10.0, 1e-3, 6)
-    own = LinearClassifierCV(lams, gap_rel=1e-8).fit(X, Y)
-    other = GridSearchCV(LinearClassifier(gap_rel=1e-8), {"lam": list(lams)}).fit(X, Y)
+    solver = LineSearchBundle()  # whose gap falls in several steps
+    own = LinearClassifierCV(lams, gap_rel=1e-8, solver=solver).fit(X, Y)
+    other = GridSearchCV(LinearClassifier(gap_rel=1e-8, solver=solver), {"lam": list(lams)}).fit(X, Y)
     assert own.lam_ == other.best_params_["lam"]
     assert own.best_score_ == other.best_score_
     assert own.n_decided_ > 0

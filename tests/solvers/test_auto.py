@@ -21,10 +21,12 @@ from undercut import (
     MulticlassRisk,
     Ramp,
     SequenceLabeler,
+    Squared,
     SquaredHinge,
     Stop,
     minimize,
 )
+from undercut.contracts import QuadraticRegularizer
 from undercut.losses import CrammerSinger, Logistic, Softmax
 from undercut.maps.design import as_design
 from undercut.maps.gram import DenseGram, RbfKernel, TiledGram
@@ -32,6 +34,7 @@ from undercut.regularizers import Entropy, KernelNorm
 from undercut.risks import CRF, M3N, ChainRisk, GramRisk, LinearRisk, MultivariateRisk, PairwiseRisk, StructuredRisk
 from undercut.solvers import (
     CachedCuttingPlane,
+    ClassInteriorPoint,
     ColumnGeneration,
     DualCoordinate,
     InteriorPoint,
@@ -54,10 +57,11 @@ from undercut.solvers import (
 )
 from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
-from undercut.solvers.conditions import NEWTON_PARAMS, dual_condition
+from undercut.solvers.choice.conditions import NEWTON_PARAMS, dual_condition
+from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
+from undercut.solvers.choice.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
+from undercut.solvers.choice.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
-from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
-from undercut.solvers.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
 
@@ -112,6 +116,8 @@ def dense_classes(d, loss=None):
 
 PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearchBundle()))
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
+ONE_CALL = Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))
+ONE_SMOOTH_CALL = Relay(candidates=(SmallProgram(), Newton()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
 LONG_ROWS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS)
@@ -124,6 +130,7 @@ TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), t
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
 PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
 PROXIMAL_FIRST = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
+PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
 NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
@@ -165,7 +172,9 @@ CASES = [
     (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
     (Problem("absolute", n=300, d=8).risk(), L2(5e-3), PLANES_FIRST),
     (Problem("absolute", n=300, d=8, fit_intercept=True).risk(), L2(0.1), PLANES_FIRST),
-    (dense(250, 20, Hinge()), L2(0.1), PLANES_FIRST),
+    (dense(250, 20, Hinge()), L2(1.0), ONE_CALL),
+    (dense(250, 21, Hinge()), L2(0.1), PLANES_FIRST),
+    (dense(250, 21, Hinge()), L2(0.05), ONE_CALL),
     (dense(251, 20, Hinge()), L2(0.1), DUAL_THEN_POINTS),
     (dense(1500, 20, Hinge()), L2(5e-3), DUAL_THEN_POINTS),
     (dense(1500, 20, Hinge()), L2(4e-3), PLANES_FIRST),
@@ -177,9 +186,8 @@ CASES = [
     (dense(2000, 80, Hinge()), L2(3e-3), POINTS_FIRST),
     (dense(2000, 80, Hinge()), L2(5e-3), PLANES_FIRST),
     (dense(2000, 101, Hinge()), L2(3e-3), PLANES_FIRST),
-    (Problem("hinge").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge").risk(), L2(1e-3), PLANES_FIRST),
-    (Problem("hinge").risk(), L2(1e-5), PLANES_FIRST),
+    (Problem("hinge").risk(), L2(1e-7), ONE_CALL),
+    (Problem("hinge").risk(), L2(1e-3), ONE_CALL),
     (Problem("hinge", n=13200, d=39).risk(), L2(1e-7), PLANES_FIRST),
     (Problem("hinge", n=13200, d=40).risk(), L2(1e-7), POINTS_FIRST),
     (dense(300, 1001, Hinge()), L2(1e-3), SWEEPS_FIRST),
@@ -188,17 +196,20 @@ CASES = [
     (dense(300, 1001, Absolute()), L2(1e-3), POINTS_FIRST),
     (dense(300, 1001, Logistic()), L1(1e-6), Relay(candidates=(InteriorPoint(), WorkingSet()))),
     (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
-    (Problem("hinge", d=40).risk(), L2(1e-2), Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))),
-    (Problem("hinge", d=40).risk(), L2(1e2), LineSearchBundle()),
-    (Problem("hinge", d=39).risk(), L2(1e-2), PLANES_FIRST),
-    (Problem("hinge", n=250, d=39).risk(), L2(1e-3), PLANES_FIRST),
+    (dense(250, 40, Hinge()), L2(1e2), LineSearchBundle()),
+    (Problem("hinge", n=250, d=39).risk(), L2(1e-3), ONE_CALL),
     (Problem("hinge", n=251, d=39).risk(), L2(1e-3), POINTS_FIRST),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
     (FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2), L2(0.1), ProximalBundle()),
-    (Problem("logistic").risk(), L2(1e-7), Relay(candidates=(SmallProgram(), Newton()))),
-    (Problem("logistic").risk(), L2(0.1), Newton()),
+    (Problem("logistic").risk(), L2(1e-7), ONE_SMOOTH_CALL),
+    (dense(100, 100, Logistic()), L2(0.9), ONE_SMOOTH_CALL),
+    (dense(100, 100, Logistic()), L2(1.1), Newton()),
+    (dense(100, 101, Logistic()), L2(0.9), Newton()),
+    (dense(100, 101, Logistic()), L2(9e-5), ONE_SMOOTH_CALL),
+    (dense(100, 100, Squared()), L2(0.9), LeastSquares()),
+    (dense(100, 100, SquaredHinge()), L2(0.9), Newton()),
     (
         Problem("logistic", d=NEWTON_PARAMS + 1).risk(),
         L2(0.2),
@@ -211,6 +222,10 @@ CASES = [
     (Problem("logistic", n=403, d=201).risk(), L2(0.1), NEWTON_OR_PLANES),
     (Problem("logistic", n=402, d=201).risk(), L2(0.1), Newton()),
     (Problem("logistic", n=403, d=200).risk(), L2(0.1), Newton()),
+    (Problem("logistic", n=9030, d=301).risk(), L2(1e-6), PRODUCTS_FIRST),
+    (Problem("logistic", n=9000, d=300).risk(), L2(1e-6), Newton()),
+    (Problem("logistic", n=9000, d=300).risk(), L2(1e-1), NEWTON_OR_PLANES),
+    (Problem("logistic", n=8999, d=300).risk(), L2(1e-6), PRODUCTS_FIRST),
     (Problem("squared_hinge", n=300, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), DUAL_THEN_NEWTON),
     (Problem("squared_hinge", n=2 * NEWTON_PARAMS + 3, d=NEWTON_PARAMS + 1).risk(), L2(1e-6), TruncatedNewton()),
     (Problem("squared").risk(), L2(0.1), LeastSquares()),
@@ -219,7 +234,6 @@ CASES = [
     (Problem("hinge", n=801, d=200).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=450, d=220).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=800, d=200).risk(), L2(1e3), LineSearchBundle()),
-    (Problem("hinge").risk(), L2(0.1), PLANES_FIRST),
     (Problem("logistic", n=300).risk(), L1(0.1), WORKING_SETS),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
@@ -244,7 +258,7 @@ CASES = [
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), NEWTON_OR_PLANES),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
-    (sparse(30, 30, Hinge()), L2(0.1), LineSearchBundle()),
+    (sparse(30, 30, Hinge()), L2(0.1), ONE_CALL),
     (sparse(1000, 201, Hinge()), L2(1e-3), TRIED_BEFORE_PLANES),
     (sparse(1000, 201, Hinge()), L2(3e-6), PLANES_FIRST),
     (sparse(1000, 201, Hinge()), L2(5e-6), TRIED_BEFORE_PLANES),
@@ -257,13 +271,16 @@ CASES = [
     (several_classes(200, CrammerSinger()), L2(0.1), DUAL_THEN_PLANES),
     (several_classes(1001, CrammerSinger()), L2(0.1), DualCoordinate()),
     (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
-    (several_classes(201, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
-    (several_classes(200, CrammerSinger()), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(201, CrammerSinger()), L2(1e-5), PROXIMAL_OR_POINTS),
+    (several_classes(200, CrammerSinger()), L2(1e-5), PROXIMAL_OR_POINTS),
     (several_classes(2, CrammerSinger(), n=50_000), L2(1e-12), LineSearchBundle()),
-    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_OR_POINTS),
     (several_classes(100, CrammerSinger(), fit_intercept=True), L2(1.0), TRIED_CLASSES_FIRST),
-    (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), LineSearchBundle()),
-    (dense_classes(400, CrammerSinger()), L2(1.0), PROXIMAL_FIRST),
+    (several_classes(99, CrammerSinger(), fit_intercept=True), L2(1e-5), PROXIMAL_OR_POINTS),
+    (several_classes(900, CrammerSinger(), n=4000, fit_intercept=True), L2(1e-5), PROXIMAL_FIRST),
+    (several_classes(30, CrammerSinger(), n=600), L2(1e-5), ClassInteriorPoint()),
+    (several_classes(500, CrammerSinger(), n=300, fit_intercept=True), L2(1e-5), ClassInteriorPoint()),
+    (dense_classes(400, CrammerSinger()), L2(1.0), PROXIMAL_OR_POINTS),
     (dense_classes(400, CrammerSinger()), L2(10.0), LineSearchBundle()),
     (several_classes(1001, CrammerSinger(), n=3001, fit_intercept=True), L2(1e-6), TRIED_CLASSES_FIRST),
     (several_classes(1500, Softmax()), L2(1e-4), DUAL_THEN_NEWTON),
@@ -281,7 +298,7 @@ def test_the_first_row_that_holds_decides(risk, reg, expected):
 
 
 FINE_CASES = [
-    (Problem("hinge").risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge").risk(), L2(1e-5), ONE_CALL),
     (Problem("hinge", n=300, d=8).risk(), L2(1e-5), POINTS_FIRST),
     (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
@@ -298,7 +315,7 @@ FINE_CASES = [
     (full(1000, 101, Hinge()), L2(1e-5), tried_before_points(101)),
     (full(1000, 101, Hinge()), L2(1e-2), tried_before_points(101)),
     (sparse(1000, 200, Hinge()), L2(1e3), LineSearchBundle()),
-    (several_classes(200, CrammerSinger()), L2(2e-4), PROXIMAL_FIRST),
+    (several_classes(200, CrammerSinger()), L2(2e-4), PROXIMAL_OR_POINTS),
     (several_classes(201, CrammerSinger()), L2(3e-5), DUAL_THEN_PLANES),
 ]
 
@@ -352,6 +369,12 @@ def test_a_gram_matrix_on_demand_is_hedged_by_samples():
 def test_the_last_row_takes_anything_and_every_row_gives_a_reason():
     assert TABLE[-1].holds(*CASES[0][:2])
     assert all(row.condition and row.reason for row in TABLE)
+
+
+@pytest.mark.parametrize(("risk", "reg", "expected"), CASES, ids=lambda case: type(case).__name__)
+def test_no_row_for_other_penalties_holds_for_a_quadratic_one(risk, reg, expected):
+    reg = reg if isinstance(reg, QuadraticRegularizer) else L2(0.1)
+    assert not any(row.holds(risk, reg) for row in PENALTY_ROWS)
 
 
 def test_the_planes_of_a_chain_fit_into_memory():

@@ -24,7 +24,7 @@ from undercut.errors import CapabilityError, ParameterError
 from undercut.regularizers import Entropy
 from undercut.solvers import DualAscent, LeastSquares, Race, Relay
 from undercut.solvers.auto import resolve
-from undercut.solvers.conditions import NEWTON_PARAMS
+from undercut.solvers.choice.conditions import NEWTON_PARAMS
 
 EVERY = [CuttingPlane(), LevelBundle(), LineSearchBundle(), DualAscent(), Lbfgs(), Newton()]
 every = pytest.mark.parametrize("solver", EVERY, ids=lambda solver: type(solver).__name__)

@@ -17,6 +17,7 @@ from undercut.losses import CrammerSinger, Softmax
 from undercut.regularizers.boxed import terms_of
 from undercut.selection import regularization_path
 from undercut.solvers import LevelBundle, ProximalSweeps
+from undercut.solvers.coordinate import sweep_state
 from undercut.solvers.coordinate.dual.share_dual import ShareDual
 from undercut.solvers.coordinate.working.columns import column_norms
 
@@ -93,7 +94,8 @@ def test_whatever_shares_there_are_their_bound_holds(seed, fit_intercept, ratio)
     reg = ElasticNet(lam, ratio) if ratio else L2(lam)
     dual = ShareDual(risk, reg, column_norms(risk.features, risk.weight))
     Q = rng.dirichlet(np.full(K, 0.3), 15) * risk.weight[:, None]
-    bound = dual.bound(Q, dual.forces(Q, risk.features), np.zeros(K), 1.0)
+    Q = dual.feasible(Q)
+    bound = dual.bound(Q, dual.steepness(Q, dual.forces(Q, risk.features)), np.zeros(K), 1.0)
     for scale in (0.0, 0.1, 1.0):
         w = scale * rng.standard_normal(risk.n_params)
         assert bound <= reg.value(w) + risk.value(w) + 1e-12
@@ -150,11 +152,41 @@ def test_features_that_are_missing_join():
     assert states[-1].progress.gap <= 1e-3 * states[-1].progress.objective
 
 
+@intercepts
+def test_features_that_no_shares_can_use_are_left_out_from_the_start(fit_intercept):
+    rng = np.random.default_rng(11)
+    X = sp.random_array((300, 60), density=0.2, rng=rng, format="csr", data_sampler=rng.standard_normal)
+    X = sp.csr_array(X @ sp.diags_array(10.0 ** rng.uniform(-3.0, 0.0, 60)))
+    y = (X @ rng.standard_normal((60, K))).argmax(axis=1)
+    risk = MulticlassRisk(X, y, CrammerSinger(), fit_intercept=fit_intercept)
+    reg = L1(0.02 * np.abs(risk.cut(np.zeros(risk.n_params)).a).max())
+    begun = ProximalSweeps().init(risk, reg, np.zeros(risk.n_params))
+    possible = np.abs(X).sum(axis=0) / 300 > reg.lam
+    assert 0 < begun.features.size < 60
+    assert np.array_equal(begun.features, np.flatnonzero(possible))
+    found = minimize(risk, reg, ProximalSweeps(), stop=Stop(gap_rel=1e-6))
+    assert found.status is Status.CONVERGED
+    assert not found.w.reshape(K, -1)[:, ~possible].any()
+    assert found.lower_bound <= minimize(risk, reg, LevelBundle(), stop=Stop(gap_rel=1e-4)).objective
+
+
+def test_the_best_intercepts_are_found_once(monkeypatch):
+    """They cost as much as dozens of sweeps where classes are many."""
+    risk, calls = problem(12, fit_intercept=True, n=200), []
+    settle = type(risk.phi)._settle
+    monkeypatch.setattr(sweep_state, "FEW_CLASSES", K - 1)
+    monkeypatch.setattr(type(risk.phi), "_settle", lambda self, S: calls.append(1) or settle(self, S))
+    found = minimize(risk, L1(0.01), ProximalSweeps(), stop=Stop(gap_rel=1e-4))
+    assert len(calls) == 1
+    assert found.objective == pytest.approx(found.trace[-1].objective, rel=1e-12)
+    assert found.objective == pytest.approx(L1(0.01).value(found.w) + risk.value(found.w), rel=1e-12)
+
+
 @pytest.mark.parametrize("reg", [L1(0.01), L2(1e-4)], ids=["l1", "l2"])
 def test_a_run_is_resumed_identically(reg):
     risk, solver = problem(7, fit_intercept=True), ProximalSweeps()
     state = stepped(risk, reg, limit=4)[-1]
-    saved = replace(state, part=None)
+    saved = replace(state, risk=None, part=None)
     once, again = solver.step(risk, reg, state), solver.step(risk, reg, solver.restored(risk, reg, saved))
     assert again.progress == once.progress
     assert np.array_equal(again.Q, once.Q)

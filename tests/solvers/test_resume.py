@@ -113,6 +113,7 @@ CASES = {
     "small_program": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point rounded": lambda: (linear(SquaredHinge()), L1(0.01)),
+    "class_interior_point": lambda: (several(CrammerSinger(), fit_intercept=True), L2_SMALL),
     "column_generation": lambda: (linear(Hinge(), sparse=True), L1(0.001), {"first": 1}),
     "least_squares": lambda: (linear(Squared(), fit_intercept=True), L2_SMALL),
     "lbfgs": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),

@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from undercut import L1, Absolute, CuttingPlane, LevelBundle, LinearRisk, Quantile, Status, Stop, minimize
+from undercut import L1, L2, Absolute, CuttingPlane, Hinge, LevelBundle, LinearRisk, Quantile, Status, Stop, minimize
 from undercut.deadline import expired, time_limit
 from undercut.regularizers import SquaredLp
+from undercut.solvers import DualCoordinate
 from undercut.solvers.bundle import dual_bundle
 from undercut.solvers.bundle.simplex_dual import SimplexDual
 
@@ -87,3 +88,12 @@ def test_the_clock_of_a_run_is_seen_inside_the_risk_and_gone_afterwards():
 def test_an_inner_limit_cannot_outlast_the_outer_one():
     with time_limit(0.0), time_limit(60.0):
         assert expired()
+
+
+def test_sweeps_over_the_dual_see_the_clock():
+    """However much work a step may do, it ends with the sweep in which the time is over."""
+    risk = LinearRisk(np.random.default_rng(0).standard_normal((50, 5)), np.repeat([1.0, -1.0], 25), Hinge())
+    descent = DualCoordinate().init(risk, L2(1e-9), np.zeros(5)).descent
+    with time_limit(0.0):
+        descent.run(10**15)
+    assert descent.sweeps <= 1

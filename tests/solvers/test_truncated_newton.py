@@ -15,7 +15,8 @@ from undercut.maps.design import as_design
 from undercut.regularizers import Quadratic
 from undercut.risks.scores.hessians import LinearHessian
 from undercut.solvers import TruncatedNewton
-from undercut.solvers.newton.truncated_newton import conjugate_gradients
+from undercut.solvers.newton import truncated_newton
+from undercut.solvers.newton.truncated_newton import Proof, conjugate_gradients
 
 FORMS = {
     "dense": np.asarray,
@@ -333,3 +334,58 @@ def test_an_inverse_that_gives_no_direction_is_replaced_by_the_diagonal(rng, mon
     monkeypatch.setattr(LinearHessian, "inverse", lambda self, ridge: lambda v: 0.0 * v)
     risk = LinearRisk(rng.standard_normal((40, 5)), rng.standard_normal(40), Squared())
     assert minimize(risk, L2(1e-3), TruncatedNewton()).status is Status.CONVERGED
+
+
+def rare_words(n=700, d=2100, n_classes=12):
+    """Words so rare that they nearly tell the class of every sample."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((n, d), density=5.0 / d, rng=rng, format="csr")
+    y = (X @ rng.standard_normal((d, n_classes)) + 0.05 * rng.standard_normal((n, n_classes))).argmax(axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    return MulticlassRisk(X, y, Softmax())
+
+
+def test_directions_are_damped_after_a_step_that_was_far_too_long(monkeypatch):
+    risk, reg, stop = rare_words(), L2(1e-8), Stop(gap_rel=1e-2, max_steps=200)
+    state = TruncatedNewton().init(risk, reg, np.zeros(risk.n_params))
+    states = [state := TruncatedNewton().step(risk, reg, state) for _ in range(12)]
+    short = [at for at, state in enumerate(states) if 0.0 < state.t < truncated_newton.LONG]
+    assert short
+    assert all(states[at].damping > (states[at - 1].damping if at else 0.0) for at in short)
+    damped = minimize(risk, reg, TruncatedNewton(), stop=stop)
+    monkeypatch.setattr(truncated_newton, "_damping", lambda *_: 0.0)
+    plain = minimize(risk, reg, TruncatedNewton(), stop=stop)
+    assert damped.status is plain.status is Status.CONVERGED
+    assert damped.objective == pytest.approx(plain.objective, rel=1e-2)
+
+
+def test_mu_makes_the_next_direction_about_as_long_as_the_step_that_was_taken():
+    curvature, gradient, t = 2.0, 6.0, 0.1  # of one parameter: the direction was gradient / curvature
+    mu = truncated_newton._damping(0.0, t, curvature)
+    assert gradient / (curvature + mu) == pytest.approx(t * gradient / curvature)
+    assert truncated_newton._damping(1.0, 1.0, curvature) < 1.0
+    assert truncated_newton._damping(1.0, 4.0, curvature) < truncated_newton._damping(1.0, 1.0, curvature)
+
+
+def test_the_last_direction_is_computed_until_its_residual_proves_the_gap(rng):
+    A = np.diag(np.logspace(-6, 2, 40))
+    target, reg = 1e-4 * rng.standard_normal(40), L2(1e-6)
+    inverse = np.linalg.inv(A + 1e-3 * np.eye(40))
+    rough = conjugate_gradients(lambda v: A @ v, target, lambda v: inverse @ v, 0.2)
+    gap = float(target @ np.linalg.solve(A, target))
+    fine = conjugate_gradients(lambda v: A @ v, target, lambda v: inverse @ v, 0.2, proof=Proof(reg, gap))
+    assert reg.conjugate(rough.residual) > 0.25 * gap
+    assert reg.conjugate(fine.residual) <= 0.25 * gap
+    far = conjugate_gradients(lambda v: A @ v, target, lambda v: inverse @ v, 0.2, proof=Proof(reg, 1e-12))
+    assert far.products == rough.products  # the objective itself is not near enough
+
+
+def test_the_gap_of_ill_conditioned_features_closes_with_the_objective(rng, monkeypatch):
+    X = np.cumsum(rng.standard_normal((800, 60)), axis=1)
+    risk = LinearRisk(X, np.where(rng.standard_normal(800) + X[:, 30] > 0.0, 1.0, -1.0), Logistic())
+    stop = Stop(gap_rel=1e-6, max_steps=100)
+    with_proof = minimize(risk, L2(1e-7), TruncatedNewton(), stop=stop)
+    monkeypatch.setattr(Proof, "lacks", lambda *_: False)
+    without = minimize(risk, L2(1e-7), TruncatedNewton(), stop=stop)
+    assert with_proof.status is without.status is Status.CONVERGED
+    assert len(with_proof.trace) < len(without.trace)

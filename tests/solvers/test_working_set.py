@@ -434,7 +434,7 @@ def test_a_conjugate_is_the_largest_difference(loss):
         column = np.full_like(s, target)
         values, slopes = case.loss.value_slope(column, s)
         for v in slopes[20_000:180_000:20_000]:
-            exact = float(known.values(np.array([target]), np.array([v]))[0])
+            exact = float(known.weighted(np.array([target]), np.ones(1), np.array([v]))[0])
             assert exact == pytest.approx(float((v * s - values).max()), abs=1e-6)
 
 
@@ -448,7 +448,7 @@ def test_a_conjugate_is_infinite_where_no_score_has_such_a_slope(loss):
         ends = [case.loss.value_slope(y, np.full_like(y, s))[1] for s in (-50.0, 50.0)]
         is_slope = np.ones(y.size, bool) if known.is_slope is None else known.is_slope(y, slopes)
         assert np.array_equal(is_slope, (ends[0] - 1e-9 <= slopes) & (slopes <= ends[1] + 1e-9))
-        assert np.array_equal(is_slope, np.isfinite(known.values(y, slopes)))
+        assert np.array_equal(is_slope, np.isfinite(known.weighted(y, np.ones_like(y), slopes)))
 
 
 @pytest.mark.parametrize("intercept", [False, True])

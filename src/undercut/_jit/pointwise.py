@@ -16,6 +16,7 @@ FIRST_OTHER = MARGIN.stop  # from this number on, losses are no function of the 
 
 QUADRATIC = (SQUARED_HINGE, HUBER_HINGE, SQUARED, HUBER)  # pieces of parabolas and straight lines
 
+TINY = 2.2250738585072014e-308  # the smallest normal number
 LARGEST = 100.0  # larger exponents are cut off: they say no more than "far too large", and their squares would overflow
 
 
@@ -104,6 +105,53 @@ def parabolas(number, setting, y, weight, scores, slopes, bend):
         slopes[i] = weight[i] * g if is_used else 0.0
         bend[i] = weight[i] * scale if is_used and low < free < high else 0.0
     return value
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def totals(slopes, bend):
+    """The sums of slopes, of their absolute values and of second derivatives."""
+    total, size, total_bend = 0.0, 0.0, 0.0
+    for i in range(slopes.size):
+        total += slopes[i]
+        size += abs(slopes[i])
+        total_bend += bend[i]
+    return total, size, total_bend
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def parabola_conjugates(number, setting, y, weight, slopes, share, out):
+    """``out = weight l*(share slopes / weight)`` of losses in ``QUADRATIC``, infinite where that is no slope."""
+    scale, shift, reach, is_margin = _parabola(number, setting)
+    for i in range(y.size):
+        v = share * slopes[i] / weight[i]
+        low = 0.0 if is_margin and y[i] < 0.0 else -reach
+        high = 0.0 if is_margin and y[i] > 0.0 else reach
+        out[i] = weight[i] * v * (0.5 * v / scale + shift * y[i]) if low <= v <= high else math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def conjugate_shares(number, y, weight, slopes, share, p):
+    """Fill ``p`` with what the conjugates of losses in ``CURVED`` take logarithms of, NaN where that is no slope.
+
+    With ``v = share slopes / weight`` it is ``|v|`` and ``1 - |v|`` for the logistic loss, ``-y v`` for the exponential
+    one, and ``y + v`` for Poisson's; at least ``TINY``.
+    """
+    for i in range(y.size):
+        v = share * slopes[i] / weight[i]
+        own = y[i] + v if number == POISSON else -y[i] * v
+        is_slope = own >= 0.0 and (number != LOGISTIC or own <= 1.0)
+        p[0, i] = max(own, TINY) if is_slope else math.nan
+        if number == LOGISTIC:
+            p[1, i] = max(1.0 - own, TINY) if is_slope else math.nan
+
+
+@njit(cache=True, nogil=True)
+def entropies(number, weight, p, logs, out):
+    """``weight l*`` from the shares ``p`` and their logarithms."""
+    for i in range(weight.size):
+        own = p[0, i] * logs[0, i]
+        own += p[1, i] * logs[1, i] if number == LOGISTIC else -p[0, i]
+        out[i] = weight[i] * own if own == own else math.inf
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")

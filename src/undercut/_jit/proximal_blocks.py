@@ -125,3 +125,38 @@ def choose_classes(G, Q, reach, classes, counts):
                 classes[i, count] = k
                 count += 1
         counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def row_peaks(V, norms, size, rounding, peaks):
+    """``peaks_j = max_k |V_jk| + rounding norms_j size_k``."""
+    for j in range(V.shape[0]):
+        slack, peak = rounding * norms[j], 0.0
+        for k in range(V.shape[1]):
+            peak = max(peak, abs(V[j, k]) + slack * size[k])
+        peaks[j] = peak
+
+
+@njit(cache=True, nogil=True)
+def square_beyond(V, norms, size, rounding, peaks, share, l1):
+    """``sum_jk max(share (|V_jk| + rounding norms_j size_k) - l1, 0)^2``; rows within l1 are not read."""
+    total = 0.0
+    for j in range(V.shape[0]):
+        if share * peaks[j] <= l1:
+            continue
+        slack, of_row = rounding * norms[j], 0.0
+        for k in range(V.shape[1]):
+            over = max(share * (abs(V[j, k]) + slack * size[k]) - l1, 0.0)
+            of_row += over * over
+        total += of_row
+    return total
+
+
+@njit(cache=True, nogil=True)
+def column_sizes(indptr, indices, data, weight, out):
+    """``out_j = sum_i weight_i |x_ij|``."""
+    out[:] = 0.0
+    for i in range(np.uint64(weight.size)):
+        if weight[i] > 0.0:
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])):
+                out[np.uint64(indices[k])] += weight[i] * abs(np.float64(data[k]))

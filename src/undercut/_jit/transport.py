@@ -40,8 +40,7 @@ def transport(utility, supply, capacity, b, flow, max_paths):
     movable, known = _queues(utility, flow, b, reach)
     for _ in range(max_paths):
         source = excess.argmax()
-        distance, before, moved = _shortest_paths(movable, known, flow, b, source)
-        target = _nearest(distance, excess, full / K)
+        target, distance, before, moved = _shortest_path(movable, known, flow, b, source, excess, full / K)
         if excess[source] <= full or target < 0:
             b -= b.mean()
             return True
@@ -110,10 +109,11 @@ def _queues(utility, flow, b, reach):
 
 
 @njit(inline="always")
-def _shortest_paths(movable, known, flow, b, source):
-    """Losses of the best ways from a sink to all others, the sink before each, and the source moved from there.
+def _shortest_path(movable, known, flow, b, source, excess, full):
+    """The nearest sink with room, -1 if there is none, and the best ways from a sink to all that are nearer.
 
-    The source is -1 where it is not queued, and the loss is at least the one given.
+    These are the losses on the way to each, the sink before it, and the source moved from there.  The source is -1
+    where it is not queued, and the loss is at least the one given.
     """
     K = b.size
     distance, done = np.full(K, math.inf), np.zeros(K, np.bool_)
@@ -124,6 +124,10 @@ def _shortest_paths(movable, known, flow, b, source):
         for m in range(K):
             if not done[m] and (k < 0 or distance[m] < distance[k]):
                 k = m
+        if distance[k] == math.inf:
+            break
+        if excess[k] < -full:
+            return k, distance, before, moved
         done[k] = True
         for m in range(K):
             if done[m]:
@@ -137,7 +141,7 @@ def _shortest_paths(movable, known, flow, b, source):
             through = distance[k] + max(0.0, lost + (b[k] - b[m]))
             if through < distance[m]:
                 distance[m], before[m], moved[m] = through, k, first
-    return distance, before, moved
+    return -1, distance, before, moved
 
 
 @njit(inline="always")
@@ -149,16 +153,6 @@ def _leads_too_far(source, target, before, moved):
             return True
         at = before[at]
     return False
-
-
-@njit(inline="always")
-def _nearest(distance, excess, full):
-    """The nearest sink with room; -1 if there is none."""
-    target = -1
-    for k in range(excess.size):
-        if excess[k] < -full and distance[k] < math.inf and (target < 0 or distance[k] < distance[target]):
-            target = k
-    return target
 
 
 @njit(inline="always")

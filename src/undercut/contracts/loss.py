@@ -105,9 +105,10 @@ class MarginLoss(Loss):
 
 def check_signs(y: FloatArray) -> None:
     """Raise ``DataError`` unless every target is -1 or +1."""
-    wrong = np.flatnonzero(np.abs(y) != 1.0)
-    if wrong.size:
-        raise DataError(f"targets must be -1 or +1; got {y[wrong[0]]} at sample {wrong[0]}")
+    is_wrong = np.abs(y) != 1.0
+    if is_wrong.any():
+        first = int(is_wrong.argmax())
+        raise DataError(f"targets must be -1 or +1; got {y[first]} at sample {first}")
 
 
 class RegressionLoss(Loss):
@@ -121,9 +122,10 @@ class RegressionLoss(Loss):
 
     @override
     def check_target(self, y: FloatArray) -> None:
-        wrong = np.flatnonzero(~np.isfinite(y))
-        if wrong.size:
-            raise DataError(f"targets must be finite; got {y[wrong[0]]} at sample {wrong[0]}")
+        is_finite = np.isfinite(y)
+        if not is_finite.all():
+            first = int(is_finite.argmin())
+            raise DataError(f"targets must be finite; got {y[first]} at sample {first}")
 
 
 class SmoothLoss(Loss):

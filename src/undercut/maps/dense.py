@@ -14,7 +14,7 @@ from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 BLOCK_BYTES = 2**21  # float32 rows widened at a time: small enough for the cache
-NARROW = 24  # columns up to which general products of small blocks take less time than symmetric ones
+NARROW = 32  # columns up to which general products of small blocks take less time than symmetric ones
 NARROW_BYTES = 2**18  # of such a block
 
 

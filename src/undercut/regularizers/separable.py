@@ -74,7 +74,7 @@ class SeparableRegularizer(ProximalRegularizer):
     @override
     def conjugate_argmax(self, z: FloatArray) -> FloatArray:
         t = self.terms
-        force = z + t.l2 * t.center
+        force = z + t.l2 * t.center if _may_differ(t.center, 0.0) else z
         beyond = force - np.minimum(np.maximum(force, -t.l1), t.l1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             free = beyond / t.l2 if _may_differ(t.l2, 0.0) else np.where(beyond == 0.0, 0.0, beyond / t.l2)

@@ -15,7 +15,7 @@ from typing_extensions import override
 from undercut.contracts import QuadraticRegularizer, Regularizer, Risk, SmoothRisk, Solver, State
 from undercut.solvers import minimize
 from undercut.solvers.auto import resolve
-from undercut.solvers.conditions import is_strongest
+from undercut.solvers.choice.conditions import is_strongest
 from undercut.solvers.driver import Stop
 from undercut.solvers.registry import AnySolver
 from undercut.trace import Certificate, Progress, Result, Status
@@ -99,8 +99,8 @@ class WarmRuns:
     >>> import numpy as np
     >>> from undercut import Hinge, L2, LinearRisk
     >>> runs = WarmRuns(LinearRisk(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]), Hinge()))
-    >>> [round(runs(L2(lam)).objective, 4) for lam in (0.1, 0.05)]
-    [0.0625, 0.0312]
+    >>> [round(runs(L2(lam)).objective, 6) for lam in (0.1, 0.05)]
+    [0.0625, 0.03125]
     """
 
     def __init__(self, risk: Risk, solver: AnySolver | str = "auto", w0: FloatArray | None = None) -> None:

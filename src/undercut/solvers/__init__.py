@@ -17,6 +17,7 @@ from undercut.solvers.driver import Stop, minimize
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
@@ -41,6 +42,7 @@ __all__ = [
     "AsynchronousHedging",
     "CachedCuttingPlane",
     "Checkpoint",
+    "ClassInteriorPoint",
     "ClassicBundle",
     "ColumnGeneration",
     "ConvexConcave",

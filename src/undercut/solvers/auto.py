@@ -28,15 +28,13 @@ from undercut.risks import (
     NetworkChainRisk,
     SmoothChainLoss,
 )
-from undercut.risks.scores.sampled_gram import MOST_FEATURES
 from undercut.solvers.bundle.cached_cutting_plane import CachedCuttingPlane
 from undercut.solvers.bundle.level_bundle import LevelBundle
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
-from undercut.solvers.class_rows import CLASS_ROWS
-from undercut.solvers.conditions import (
-    CLASS_PARAMS,
+from undercut.solvers.choice.class_rows import CLASS_ROWS
+from undercut.solvers.choice.conditions import (
     FEW_PARAMS,
     FEW_SAMPLES,
     FINE_LIMITS,
@@ -45,22 +43,16 @@ from undercut.solvers.conditions import (
     PER_SAMPLE,
     ROUGH_LIMITS,
     SEVERAL_FEATURES,
-    SEVERAL_PARAMS,
-    SHORT_ROWS,
     SMALL,
-    WEAK,
+    WEAK_SMOOTH,
     accepts,
     has_dual,
     has_few_params,
     has_kinked_form,
-    has_large_hessian,
-    has_weak_hinge,
     is_kernel_machine,
     is_kinked,
-    is_least_squares,
     is_margin_dual,
     is_much_wider,
-    is_narrow,
     is_one,
     is_short_and_wide,
     is_small,
@@ -69,46 +61,42 @@ from undercut.solvers.conditions import (
     is_strongest,
     is_weak,
     is_weak_for_rows,
+    needs_newton_steps,
     needs_planes,
     sorts,
 )
-from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
-from undercut.solvers.coordinate.pair_descent import PairDescent
-from undercut.solvers.hedging.kernel_hedging import KernelHedging
-from undercut.solvers.memory import chain_planes, plane_settings, within_memory
-from undercut.solvers.newton.interior_point import InteriorPoint
-from undercut.solvers.newton.least_squares import LeastSquares
-from undercut.solvers.newton.newton import Newton
-from undercut.solvers.newton.small_program import SmallProgram
-from undercut.solvers.newton.truncated_newton import TruncatedNewton
-from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
-from undercut.solvers.penalty_conditions import NEAR_ZERO, is_small_and_sparse
-from undercut.solvers.penalty_rows import PENALTY_ROWS
-from undercut.solvers.race import Race
-from undercut.solvers.registry import SOLVERS, AnySolver
-from undercut.solvers.relay import Relay
-from undercut.solvers.row import FEW_STEPS, FINE, SEVERAL_STEPS, Row
-from undercut.solvers.sweep_conditions import (
+from undercut.solvers.choice.penalty_conditions import NEAR_ZERO, is_small_and_sparse
+from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
+from undercut.solvers.choice.row import FEW_STEPS, FINE, Row
+from undercut.solvers.choice.smooth_rows import SMOOTH_ROWS
+from undercut.solvers.choice.sweep_conditions import (
     DENSE_PER_FEATURE,
     DENSE_SAMPLES,
     LONG_ENTRIES,
     TRIED_SWEEPS,
     has_best_sweeps,
     has_dense_sweeps,
-    has_easy_dual,
-    has_easy_logistic_dual,
     has_fine_dense_sweeps,
     has_good_sweeps,
     has_long_rows,
-    has_short_dual,
     may_beat_interior_points,
     may_have_good_sweeps,
-    may_have_slow_sweeps,
     tried_sweeps,
 )
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.pair_descent import PairDescent
+from undercut.solvers.hedging.kernel_hedging import KernelHedging
+from undercut.solvers.memory import chain_planes, plane_settings, within_memory
+from undercut.solvers.newton.interior_point import InteriorPoint
+from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.small_program import SmallProgram
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
+from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
+from undercut.solvers.race import Race
+from undercut.solvers.registry import SOLVERS, AnySolver
+from undercut.solvers.relay import Relay
 
 INTERIOR = (InteriorPoint(), LineSearchBundle())
-WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss is one compiled call
 
 TABLE = (
     Row(
@@ -148,17 +136,15 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, kinked loss; weak regularization, or from {SEVERAL_PARAMS} "
-        "parameters on any but a strong one",
-        lambda risk, reg: (
-            not isinstance(risk, SmoothRisk) and is_small(risk, reg) and (is_weak(risk, reg) or needs_planes(risk, reg))
-        ),
+        f"at most {SMALL} samples and parameters, kinked loss; X of very little work, or any but a large lambda",
+        lambda risk, reg: not isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_planes(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle())),
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}",
-        lambda risk, reg: reg.strong_convexity < WEAK_SMOOTH and isinstance(risk, SmoothRisk) and is_small(risk, reg),
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one for "
+        "a logistic, exponential or Poisson loss and X of little work",
+        lambda risk, reg: isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_newton_steps(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",
     ),
@@ -307,69 +293,7 @@ TABLE = (
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS),
         "a few sweeps show whether they get there sooner than planes",
     ),
-    Row(
-        f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features and {SHORT_ROWS} "
-        "entries a row, strong regularization",
-        has_easy_dual,
-        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
-        "a few sweeps are enough",
-    ),
-    Row(
-        f"logistic or softmax loss without free intercepts, sparse X with many entries and over {NEWTON_PARAMS} "
-        "features, lambda neither large nor small",
-        has_easy_logistic_dual,
-        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
-        "a few sweeps take less time than the products with X of a few Newton steps",
-    ),
-    Row(
-        "squared loss, X dense or with few features",
-        lambda risk, reg: is_least_squares(risk, reg),
-        lambda risk: LeastSquares(),
-        "one system of linear equations is the whole work",
-    ),
-    Row(
-        f"smooth risk, at most {NEWTON_PARAMS} parameters; {SEVERAL_FEATURES} with many samples and long rows, "
-        f"{CLASS_PARAMS} with several classes",
-        lambda risk, reg: (
-            isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS and not has_large_hessian(risk)
-        ),
-        lambda risk: Newton(),
-        "a handful of steps reach any accuracy, however small lambda is",
-    ),
-    Row(
-        "logistic loss, sparse X with at most four times as many features as samples, no intercept, small lambda",
-        lambda risk, reg: has_short_dual(risk, reg) and may_have_slow_sweeps(risk, reg),
-        lambda risk: Race(candidates=(DualCoordinate(), TruncatedNewton())),
-        "sweeps take a third or three times the time of Newton steps, and it cannot be told beforehand which",
-    ),
-    Row(
-        "smooth loss, sparse X with more features than samples, no intercept; squared hinge, few samples, small lambda",
-        lambda risk, reg: has_short_dual(risk, reg),
-        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
-        "the dual has fewer variables, and conjugate gradients help it at small lambda",
-    ),
-    Row(
-        f"squared hinge, lambda below {WEAK:g}, sparse X with at most {MOST_FEATURES} features in main memory",
-        lambda risk, reg: has_weak_hinge(risk, reg) and accepts(TruncatedNewton(), risk, reg),
-        lambda risk: Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton())),
-        "the second takes over where few samples are within the margin: Newton steps are many there, sweeps short",
-    ),
-    Row(
-        f"smooth loss, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory",
-        lambda risk, reg: is_narrow(risk) and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg),
-        lambda risk: (
-            Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
-            if isinstance(risk, SmoothRisk) and risk.n_params <= NEWTON_PARAMS
-            else TruncatedNewton()
-        ),
-        "an approximate inverse makes its directions cheap at any lambda; its bound comes late, which loses races",
-    ),
-    Row(
-        "the risk is smooth and has Hessian products",
-        lambda risk, reg: accepts(TruncatedNewton(), risk, reg),
-        lambda risk: Race(candidates=(TruncatedNewton(), LineSearchBundle())),
-        "a Newton step takes fewer products with X than the planes that it replaces",
-    ),
+    *SMOOTH_ROWS,
     Row(
         f"kinked loss, at most {FEW_PARAMS} parameters",
         lambda risk, reg: has_few_params(risk) and has_kinked_form(risk, reg),
@@ -383,6 +307,9 @@ TABLE = (
         "the fastest certified method for linear models",
     ),
 )
+
+
+FOR_SQUARES = tuple(row for row in TABLE if row not in PENALTY_ROWS)  # these ask for other penalties
 
 
 def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: float = 1e-3) -> AnySolver:
@@ -401,7 +328,8 @@ def resolve(solver: AnySolver | str, risk: Risk, reg: Regularizer, gap_rel: floa
     if solver not in ("auto", "deterministic"):
         names = ("auto", "deterministic", *SOLVERS)
         raise ParameterError(f"`solver` must be {', '.join(map(repr, names))}, or a Solver; got {solver!r}")
-    chosen = within_memory(next(row.solver(risk) for row in TABLE if row.decides(risk, reg, gap_rel)), risk)
+    rows = FOR_SQUARES if isinstance(reg, QuadraticRegularizer) else TABLE
+    chosen = within_memory(next(row.solver(risk) for row in rows if row.decides(risk, reg, gap_rel)), risk)
     if isinstance(chosen, Race) and solver == "deterministic":
         return replace(chosen, deterministic=True)
     return chosen

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from signal import SIGTERM
 from typing import Any
 
@@ -285,8 +285,7 @@ class _Run:
 
     def _timed(self, state: State) -> Progress:
         progress = state.progress
-        return replace(
-            progress,
+        return progress.changed(
             seconds=time.perf_counter() - self._began,
             certificate=self.certificate,
             solver=progress.solver or self.solver.name,
@@ -322,7 +321,7 @@ class _Run:
             return Status.UNBOUNDED
         decrease = last.objective - now.objective
         if status is Status.CONVERGED and decrease >= FALLING * last.gap and now.gap >= FALLING * last.gap:
-            return self.stop.reached(replace(now, lower_bound=-math.inf))
+            return self.stop.reached(now.changed(lower_bound=-math.inf))
         return status
 
     @property

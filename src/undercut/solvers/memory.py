@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from undercut.contracts import Risk
 from undercut.maps.streamed import StreamedDesign
-from undercut.solvers.conditions import features
+from undercut.solvers.choice.conditions import features
 from undercut.solvers.race import Race
 from undercut.solvers.registry import AnySolver
 from undercut.solvers.relay import Relay

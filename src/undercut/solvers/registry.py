@@ -22,6 +22,7 @@ from undercut.solvers.coordinate.working_set import WorkingSet
 from undercut.solvers.hedging.asynchronous_hedging import AsynchronousHedging
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.hedging.progressive_hedging import ProgressiveHedging
+from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 from undercut.solvers.newton.column_generation import ColumnGeneration
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
@@ -61,6 +62,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     TruncatedNewton,
     SmallProgram,
     InteriorPoint,
+    ClassInteriorPoint,
     ColumnGeneration,
     LeastSquares,
     Lbfgs,

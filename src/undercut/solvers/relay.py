@@ -61,14 +61,14 @@ class Relay(Team[RelayState]):
     @override
     def init(self, risk: Risk, reg: Regularizer, w0: FloatArray) -> RelayState:
         inner = self.candidates[0].init(risk, reg, w0)
-        progress = replace(inner.progress, solver=self.candidates[0].name)
+        progress = inner.progress.changed(solver=self.candidates[0].name)
         return RelayState(0, inner, progress.gap, 0, inner.solution, progress)
 
     @override
     def carry(self, risk: Risk, reg: Regularizer, state: RelayState) -> RelayState:
         solver = self.candidates[state.at]
         inner = solver.carry(risk, reg, state.inner)
-        progress = replace(inner.progress, solver=solver.name)
+        progress = inner.progress.changed(solver=solver.name)
         return RelayState(state.at, inner, progress.gap, 0, inner.solution, progress)
 
     @override
@@ -140,8 +140,7 @@ def _merged(state: RelayState, inner: State, solver: str, step: int) -> RelaySta
     """The state of all, after the one that runs has moved."""
     last, was, now = state.progress, state.inner.progress, inner.progress
     is_better = now.objective < last.objective
-    progress = replace(
-        now,
+    progress = now.changed(
         step=step,
         objective=min(last.objective, now.objective),
         lower_bound=max(last.lower_bound, now.lower_bound),

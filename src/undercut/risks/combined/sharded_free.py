@@ -20,7 +20,7 @@ from undercut.risks.combined.free_questions import Axis
 from undercut.risks.combined.rounds import Found, Search, around
 from undercut.risks.combined.sharded import ShardedHessian, ShardedRisk
 from undercut.risks.combined.sharded_line import ShardedLine, kink_questions
-from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.mean_loss import BALANCED, EPS, FLAT
 from undercut.scalar import Point, minimize_convex
 from undercut.types import FloatArray
@@ -169,12 +169,15 @@ class SmoothFreeLine(FreeLine):
         def joint(t: float, b: float) -> Joint:
             value, own, both, _, total, bend_d, bend_dd = self._sums(t, b)
             own += slope + curvature * t
-            mean = bend_d / (total or math.nan)
-            reduced = own - mean * both
-            dt = -reduced / ((bend_dd - mean * bend_d + curvature) or math.nan)
-            db = -both / (total or math.nan) - mean * dt
-            whole = value + slope * t + 0.5 * curvature * t * t
-            return Joint(t, b, whole, reduced, dt, db, -0.5 * (own * dt + both * db))
+
+            def newton() -> Step:
+                mean = bend_d / (total or math.nan)
+                reduced = own - mean * both
+                dt = -reduced / ((bend_dd - mean * bend_d + curvature) or math.nan)
+                db = -both / (total or math.nan) - mean * dt
+                return Step(reduced, dt, db, -0.5 * (own * dt + both * db))
+
+            return Joint(t, b, value + slope * t + 0.5 * curvature * t * t, newton)
 
         found = newton_in_both(joint, self.risk.hint, accuracy)
         if found is None:

@@ -6,6 +6,7 @@ Smooth losses of this library are evaluated by one compiled pass, which fills sl
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from undercut.contracts import CompiledSlope, Evaluation, Loss, ScoreFunction, S
 from undercut.losses import compiled_slope
 from undercut.risks.scores.smooth_mean import Expanded, Expansion, SmoothMean
 from undercut.scalar import Point, minimize_convex
-from undercut.types import FloatArray
+from undercut.types import Array, FloatArray
 
 
 class Fixed(ScoreFunction):
@@ -24,7 +25,11 @@ class Fixed(ScoreFunction):
 
     def __init__(self, loss: Loss, y: FloatArray, weight: FloatArray) -> None:
         self.loss, self.y, self.weight = loss, y, weight
-        self._unused = np.flatnonzero(weight == 0.0)  # may overflow without counting
+
+    @cached_property
+    def _unused(self) -> Array:
+        """Samples without a weight, whose losses may overflow."""
+        return np.flatnonzero(self.weight == 0.0)
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:

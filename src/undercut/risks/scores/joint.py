@@ -11,27 +11,27 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-SHARES = (
-    1.0,
-    0.5,
-    0.1,
-    0.01,
-    0.001,
-)  # of a Newton step that are tried: where lambda is small, steps may be far too long
+SHARES = (1.0, 0.5, 0.1, 0.01, 0.001)  # of a Newton step that are tried: small lambdas make steps far too long
 MAX_STEPS = 12  # the quadratic phase needs three or four
 ROUNDING = 1e-15  # of F, relative
 
 
+class Step(NamedTuple):
+    """The Newton step from a point."""
+
+    slope: float  # in t, at the best b of the quadratic model
+    dt: float
+    db: Any
+    gain: float  # the decrease that the quadratic model predicts
+
+
 class Joint(NamedTuple):
-    """F at one point, and the Newton step from there; b is a number, or an array with one per class."""
+    """F at one point; b is a number, or an array with one per class."""
 
     t: float
     b: Any
     value: float
-    slope: float  # in t, at the best b of the quadratic model
-    dt: float
-    db: Any
-    gain: float  # the decrease that the quadratic model predicts for the step
+    newton: Callable[[], Step]  # second derivatives are needed only where F has decreased
 
 
 def newton_in_both(joint: Callable[[float, Any], Joint], b: Any, accuracy: float) -> Joint | None:
@@ -40,24 +40,27 @@ def newton_in_both(joint: Callable[[float, Any], Joint], b: Any, accuracy: float
     ``accuracy`` is the share of the decrease that may be left.
     """
     start = at = joint(0.0, b)
-    if start.slope >= 0.0:  # t = 0 is best, or b is far from the best one
+    step = start.newton()
+    if step.slope >= 0.0:  # t = 0 is best, or b is far from the best one
         return None
     for _ in range(MAX_STEPS):
-        if not math.isfinite(at.gain):
+        if not math.isfinite(step.gain):
             return None
-        if at.gain <= max(accuracy * (start.value - at.value), ROUNDING * abs(at.value)):
+        if step.gain <= max(accuracy * (start.value - at.value), ROUNDING * abs(at.value)):
             return at
-        better = _better(joint, at)
+        better = _better(joint, at, step)
         if better is None:
             return None
-        at = better
+        at, step = better, better.newton()
     return None
 
 
-def _better(joint: Callable[[float, Any], Joint], at: Joint) -> Joint | None:
+def _better(joint: Callable[[float, Any], Joint], at: Joint, step: Step) -> Joint | None:
     """A point along the Newton step where F is smaller by enough."""
     for share in SHARES:
-        trial = joint(at.t + share * at.dt, at.b + share * at.db)
-        if trial.t >= 0.0 and trial.value < at.value - 1e-4 * share * at.gain:
-            return trial
+        t = at.t + share * step.dt
+        if t >= 0.0:
+            trial = joint(t, at.b + share * step.db)
+            if trial.value < at.value - 1e-4 * share * step.gain:
+                return trial
     return None

@@ -11,6 +11,7 @@ loss, the intercept and X allow it:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,11 @@ class LinearRisk(Kinded, ScoreRisk):
 
     def _set(self, design: Design, y: FloatArray, loss: Loss, weight: FloatArray, fit_intercept: bool) -> None:
         self.y, self.loss, self.weight, self.fit_intercept = y, loss, weight, fit_intercept
-        lower_bound = float(weight @ np.where(weight > 0.0, loss.infimum(y), 0.0))
+        least = loss.infimum(y)
+        with np.errstate(invalid="ignore"):
+            lower_bound = float(weight @ least)
+        if math.isnan(lower_bound):  # a sample without weight has an infinite infimum
+            lower_bound = float(weight @ np.where(weight > 0.0, least, 0.0))
         phi = mean_loss(loss, y, weight, fit_intercept=fit_intercept)
         super().__init__(design, phi, lower_bound=lower_bound, is_convex=loss.is_convex)
         self.n_samples = design.shape[0]

@@ -21,7 +21,7 @@ from undercut.contracts import Evaluation, KinkedLoss, Loss, PiecewiseLinearLoss
 from undercut.errors import CapabilityError
 from undercut.losses import compiled_slope
 from undercut.risks.scores.fixed_mean import Fixed, fixed_smooth
-from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.kinked import FixedKinked, FreeKinked
 from undercut.risks.scores.poisson_mean import FixedPoisson, FreePoisson
 from undercut.risks.scores.smooth_mean import Expanded, Expansion, SmoothMean
@@ -148,15 +148,18 @@ class FreeSmooth(SmoothMean):
             at = line.start
             if at is None or t != 0.0 or b != at.intercept:
                 at = self._at(line.scores + t * line.rise, b)
-            with np.errstate(all="ignore"):
-                total, mean = at.bend.sum(), (at.bend @ line.rise) / at.bend.sum()
-                own, both = at.slopes @ line.rise + slope + curvature * t, at.slopes.sum()
-                reduced = own - mean * both
-                dt = -reduced / (at.bend @ (line.rise - mean) ** 2 + curvature)
-                db = -both / total - mean * dt
-                gain = -0.5 * (own * dt + both * db)
-            whole = at.value + slope * t + 0.5 * curvature * t * t
-            return Joint(t, b, whole, float(reduced), float(dt), float(db), float(gain))
+
+            def newton() -> Step:
+                with np.errstate(all="ignore"):
+                    total, mean = at.bend.sum(), (at.bend @ line.rise) / at.bend.sum()
+                    own, both = at.slopes @ line.rise + slope + curvature * t, at.slopes.sum()
+                    reduced = own - mean * both
+                    dt = -reduced / (at.bend @ (line.rise - mean) ** 2 + curvature)
+                    db = -both / total - mean * dt
+                    gain = -0.5 * (own * dt + both * db)
+                return Step(float(reduced), float(dt), float(db), float(gain))
+
+            return Joint(t, b, at.value + slope * t + 0.5 * curvature * t * t, newton)
 
         found = newton_in_both(joint, self._hint, accuracy)
         if found is None:

@@ -8,7 +8,8 @@ others fixed is a projection on a simplex.  One sweep over the samples per move 
 next one goes on with its shares.  The averages of W and Q over some sweeps are closer to the optimum than the last
 ones, and give J and its bound, which holds for any shares.
 
-With L2 the last digits come from interior point steps on the classes in use (``class_end.py``).
+The last digits come from interior point steps on the classes in use (``class_end.py``).  Intercepts are those of the
+sweeps where classes are many, and the best ones only at the end: they cost as much as dozens of sweeps.
 
 What a step leaves out costs it nothing: features that are zero and whose forces are not near l1, and classes of samples
 that have no share and scores far below the largest one.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 from typing_extensions import override
@@ -32,17 +33,28 @@ from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, L2, ElasticNet
+from undercut.regularizers.boxed import terms_of
 from undercut.risks import MulticlassRisk
-from undercut.solvers.bounds import LINE_ACCURACY, least, tighter
+from undercut.solvers.bounds import least
 from undercut.solvers.coordinate import class_end
-from undercut.solvers.coordinate.class_end import ClassEnd
-from undercut.solvers.coordinate.class_parts import Part, design_of, part_of, unit_of
+from undercut.solvers.coordinate.class_end import ClassEnd, Point
+from undercut.solvers.coordinate.class_features import features_in_use, possible_features, restricted
+from undercut.solvers.coordinate.class_parts import design_of, part_of, unit_of
 from undercut.solvers.coordinate.dual.share_dual import ShareDual
+from undercut.solvers.coordinate.sweep_state import (
+    ProximalSweepsState,
+    SweptReg,
+    advanced,
+    best_share,
+    by_feature,
+    center_at,
+    evaluated,
+    mean_loss,
+    parameters_in_use,
+)
 from undercut.solvers.coordinate.working.columns import column_norms
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
-
-SweptReg: TypeAlias = L1 | L2 | ElasticNet
 
 LEAST_SWEEPS, MOST_SWEEPS = 5, 100_000  # of a step: a share of all work, without which averages do not settle
 INVESTED = 0.5  # entries of X times classes that they read, at least, as a share of all of them ...
@@ -50,39 +62,21 @@ MORE = 0.1  # ... and of what all steps so far have read
 MISSED = 0.5  # what the sweeps leave of the gap, in units of what the distance to C adds to it: eps aims at that
 TOWARDS, FASTEST = 0.25, 2.0  # eps changes by this power of the ratio, and at most by this factor
 LEAST_SHARE = 0.01  # of eps in l2 + eps
+FEW_SAMPLES = 3000  # up to here the first eps may be far too small
 NEAR_END = 0.7  # relative gap from which on interior point steps are worthwhile
-PATIENCE = 30.0  # steps of theirs that take as long as the work before them ...
-HALVED, LATER = 0.5, 4.0  # ... times this factor, where they leave more than this share of the gap
+HALVED, LATER = 0.5, 4.0  # where they leave more than this share of the gap, the next ones wait longer by this factor
 LARGEST = 4000  # samples of their problem, at most
 MOST_NUMBERS = 1e8  # that they store, at most: 800 MB
-MOST_STEPS, STUCK = 30, 1e-3  # of theirs at a time; length of one that ends them
+MOST_STEPS = 30  # of theirs at a time
+STUCK, STUCK_WITH_L1 = 1e-3, 0.1  # length of one that ends them; with absolute values rounding follows short ones
+WARM = 50.0  # gap of the point where they start with absolute values, in that so far: steps are longer then
+MAY_MOVE = 0.9  # share of l1 from which on the force on a parameter lets it move in these steps
 SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
 CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
-NEAR = 0.8  # share of l1 from which on a feature is taken up
 FIRST = 1000  # features that are taken up at first, at most
-GROWTH = 2  # features that are taken up later, at most, in numbers of those that are not zero
 SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
 FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
-
-
-@dataclass(frozen=True)
-class ProximalSweepsState:
-    derived: ClassVar = ("part",)
-
-    part: Part
-    columns: Array  # int64, ascending
-    classes: Array  # int32 (n_samples, n_classes): those whose shares move come first ...
-    counts: Array  # ... and how many they are, int32 (n_samples,)
-    Q: FloatArray
-    C: FloatArray  # a row per column, and one for free intercepts
-    eps: float
-    scores: FloatArray  # of the averages of the last step, the intercepts included
-    norms: FloatArray  # of the columns of X, weighted
-    n_sweeps: int  # so far ...
-    work: float  # ... and what they have read
-    solution: FloatArray
-    progress: Progress
-    patience: float = PATIENCE
+BESIDE = 0.1  # the same after such steps with absolute values, at least, in units of the largest cost
 
 
 @final
@@ -127,133 +121,150 @@ class ProximalSweeps(Solver[ProximalSweepsState, MulticlassRisk, SweptReg]):
 
     @override
     def init(self, risk: MulticlassRisk, reg: SweptReg, w0: FloatArray) -> ProximalSweepsState:
-        norms = column_norms(risk.features, risk.weight)
-        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w0)))
-        dual = ShareDual(risk, reg, norms)
-        Q = dual.near(scores + at.b)
-        progress = Progress(0, reg.value(w0) + at.value, least(risk, reg), 1)
-        return self._begun(dual, Q, max(dual.l1 * unit_of(norms), dual.l2), (w0, at.b), scores + at.b, progress)
+        features = possible_features(risk, float(terms_of(reg).l1))
+        small = restricted(risk, features)
+        dual = ShareDual(small, reg, column_norms(small.features, risk.weight))
+        b, scores, loss = _start(risk, w0)
+        progress = Progress(0, reg.value(w0) + loss, least(risk, reg), 1)
+        return self._begun(dual, features, dual.near(scores), _first_eps(dual), (w0, b), scores, progress)
 
     @override
     def carry(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        w = state.solution
-        at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
-        progress = Progress(0, reg.value(w) + at.value, least(risk, reg), 1)
-        dual = ShareDual(risk, reg, state.norms)
-        return self._begun(dual, state.Q, state.eps, (w, at.b), scores + at.b, progress)
+        features = possible_features(risk, float(terms_of(reg).l1))
+        small = restricted(risk, features)
+        dual = ShareDual(small, reg, column_norms(small.features, risk.weight))
+        risk.phi.begin_at(state.b)
+        b, scores, loss = _start(risk, state.solution)
+        progress = Progress(0, reg.value(state.solution) + loss, least(risk, reg), 1)
+        return self._begun(dual, features, state.Q, state.eps, (state.solution, b), scores, progress)
 
     @override
     def step(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        dual = ShareDual(risk, reg, state.norms)
+        dual = ShareDual(state.risk, reg, state.norms)
         if _is_end(dual, state):
             return self._interior_step(dual, reg, state)
 
         # 1. Sweeps on the features and classes in use.
         swept = _swept(dual, state)
-        W, Q, b = swept.W, swept.mean_Q, swept.b
+        W, b = swept.W, swept.b
 
         # 2. J at the averages, and the bound that they prove.
-        found = _evaluated(dual, reg, state, W, Q, b)
+        found = evaluated(dual, reg, state, W, swept.mean_Q, b)
 
         # 3. The eps with which sweeps and distances contribute to the gap alike.
-        missed = found.loss - dual.gain(Q) + float(np.vdot(W, found.V[state.columns])) + float(b @ dual.excess(Q))
+        missed = found.loss - dual.gain(found.Q) + float(np.vdot(W, found.steepness.V[state.columns]))
         eps = _balanced(dual, state.eps, missed, found.objective - found.proved)
         after = replace(
-            _after(state, found), Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
+            advanced(state, found), Q=swept.Q, C=swept.C, eps=eps, n_sweeps=state.n_sweeps + swept.n_sweeps,
             work=state.work + swept.work,
         )  # fmt: skip
 
         # 4. The features and classes that the next step uses.
-        return self._with_others(dual, after, W, found.V, found.scores + b)
+        return self._with_others(dual, after, W, found.steepness.peaks, found.scores + b)
 
     def _interior_step(self, dual: ShareDual, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
         """Interior point steps on the classes in use, from the best point so far."""
         # 1. Almost to the optimum with these classes.
-        risk, last, used = dual.risk, state.progress, _used(dual, state)
-        end = ClassEnd(dual, state.part.design, state.Q, used)
-        b = risk.intercepts(state.solution)
-        at = end.start(_by_feature(risk, state.solution)[state.columns], b, last.gap)
-        goal, n_steps, length = max(ENOUGH * wanted_gap(last), CLOSER * last.gap), 0, 1.0
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            while at.total > goal and n_steps < MOST_STEPS and length > STUCK and not expired():
-                at, length = end.step(at)
-                n_steps += 1
-        state = replace(state, work=state.work + n_steps * class_end.n_operations(used))
+        risk, last, used, start = dual.risk, state.progress, _used(dual, state), parameters_in_use(state)
+        forces = dual.forces(state.Q, state.part.design)
+        end = ClassEnd(dual, state.part.design, state.Q, used, (start != 0.0) | (np.abs(forces) > MAY_MOVE * dual.l1))
+        at = end.start(start, state.b, (WARM if dual.l1 > 0.0 else 1.0) * last.gap)
+        at, n_steps = _ended(end, at, last)
+        state = replace(state, work=state.work + n_steps * _operations(dual, state, used))
         if not all(np.isfinite(part).all() for part in at):
             progress = replace(last, step=last.step + 1)
             return replace(state, patience=LATER * state.patience, progress=progress)
 
         # 2. J at the best point on the way there, and the bound of the shares.
         Q = end.shares(at, risk.weight)
-        found = _evaluated(dual, reg, state, at.W, Q, at.b)
+        found = evaluated(dual, reg, state, at.W, Q, at.b)
         if found.objective > last.objective:
-            w = _between(risk, reg, state.solution, found.w)
-            found = _evaluated(dual, reg, state, _by_feature(risk, w)[state.columns], Q, at.b)
-        W, b, after = _by_feature(risk, found.w)[state.columns], found.b, _after(state, found)
+            t = best_share(dual, reg, state, start, found)
+            found = evaluated(dual, reg, state, start + t * (at.W - start), Q, state.b + t * (at.b - state.b))
+        W, b, after = by_feature(risk, found.w)[state.columns], found.b, advanced(state, found)
 
         # 3. The classes that the next step uses: those with a share, and others near them.
         kept = at.q * float(dual.costs.max()) >= SHARED * at.z * risk.weight[end.row_of]
         Q = end.shares(at._replace(q=np.where(kept, at.q, 0.0)), risk.weight)
         is_closer = after.progress.gap <= HALVED * last.gap
         patience = state.patience if is_closer else LATER * state.patience
-        after = replace(after, Q=Q, C=_center(dual, W, b), patience=patience)
-        return self._with_others(dual, after, W, found.V, found.scores + b)
+        after = replace(after, Q=Q, C=center_at(dual, W, b), patience=patience)
+        return self._with_others(
+            dual, after, W, found.steepness.peaks, found.scores + b, BESIDE if dual.l1 > 0.0 else 0.0
+        )
 
     @override
     def restored(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
-        return replace(state, part=part_of(risk, state.columns, state.norms))
+        small = restricted(risk, state.features)
+        return replace(state, risk=small, part=part_of(small, state.columns, state.norms))
+
+    @override
+    def finish(self, risk: MulticlassRisk, reg: SweptReg, state: ProximalSweepsState) -> ProximalSweepsState:
+        """J at the best intercepts, which cost as much as many sweeps where classes are many."""
+        if not risk.fit_intercept:
+            return state
+        risk.phi.begin_at(state.b)
+        try:
+            objective = reg.value(state.solution) + risk.value(state.solution)
+        except NonfiniteError:  # rounding prevents exact intercepts
+            return state
+        return replace(state, progress=replace(state.progress, objective=min(objective, state.progress.objective)))
 
     def _begun(
-        self, dual: ShareDual, Q: FloatArray, eps: float, center: tuple[FloatArray, FloatArray], scores: FloatArray,
-        progress: Progress,
+        self, dual: ShareDual, features: Array, Q: FloatArray, eps: float, center: tuple[FloatArray, FloatArray],
+        scores: FloatArray, progress: Progress,
     ) -> ProximalSweepsState:  # fmt: skip
         """All classes and the features with the largest forces, from shares, parameters and intercepts."""
-        (w, b), risk, norms = center, dual.risk, dual.norms
-        W, V = _by_feature(risk, w), dual.forces(Q, design_of(risk))
-        columns = self._columns(W, V, dual.l1)
-        C = _center(dual, W[columns], b)
+        (w, b), risk = center, dual.risk
+        W, peaks = w.reshape(risk.n_classes, -1).T[features], dual.steepness(Q, dual.forces(Q, design_of(risk))).peaks
+        columns = features_in_use(np.asarray(W.any(axis=1)), peaks, dual.l1, self.first)
         every = np.tile(np.arange(risk.n_classes, dtype=np.int32), (risk.n_samples, 1))
         counts = np.full(risk.n_samples, risk.n_classes, np.int32)
-        part = part_of(risk, columns, norms)
-        return ProximalSweepsState(part, columns, every, counts, Q, C, eps, scores, norms, 0, 0.0, w, progress)
+        part, C = part_of(risk, columns, dual.norms), center_at(dual, W[columns], b)
+        return ProximalSweepsState(
+            risk, features, part, columns, every, counts, Q, C, eps, scores, b, dual.norms, 0, 0.0, w, progress
+        )
 
     def _with_others(
-        self, dual: ShareDual, state: ProximalSweepsState, W: FloatArray, V: FloatArray, scores: FloatArray
+        self,
+        dual: ShareDual,
+        state: ProximalSweepsState,
+        W: FloatArray,
+        peaks: FloatArray,
+        scores: FloatArray,
+        beside: float = 0.0,
     ) -> ProximalSweepsState:
         """The state with other classes, and with other features where some are missing or too many are in use.
 
-        ``W`` : of the features in use.  ``V`` : forces on all.
+        ``W`` : of the features in use.  ``peaks`` : the largest forces on all.
         """
         moved = np.abs(scores - state.scores).max(axis=1)
         reach = FAR * (moved + math.sqrt(float(np.mean(moved**2))))
+        reach = np.maximum(reach, beside * float(dual.costs.max()))
         classes, counts = np.empty_like(state.classes), np.empty_like(state.counts)
         kernels.choose_classes(dual.margins + scores, state.Q, reach, classes, counts)
         after = replace(state, classes=classes, counts=counts, scores=scores)
 
-        every, outside = np.zeros_like(V), np.abs(V).max(axis=1) > dual.l1
-        every[state.columns] = W
+        outside, used = peaks > dual.l1, np.zeros(peaks.size, bool)
         outside[state.columns] = False
-        columns, used = self._columns(every, V, dual.l1), state.columns.size
-        if not outside.any() and used <= SURPLUS * columns.size:
+        used[state.columns] = W.any(axis=1)
+        columns, last = features_in_use(used, peaks, dual.l1, self.first), state.columns
+        if not outside.any() and last.size <= SURPLUS * columns.size:
             return after
-        every[state.columns] = state.C[:used]
-        C = np.vstack([every[columns], state.C[used:]])
+        _, mine, theirs = np.intersect1d(columns, last, assume_unique=True, return_indices=True)
+        C = np.zeros((columns.size + state.C.shape[0] - last.size, dual.risk.n_classes))
+        C[mine] = state.C[theirs]
+        C[columns.size :] = state.C[last.size :]
         return replace(after, part=part_of(dual.risk, columns, state.norms), columns=columns, C=C)
 
-    def _columns(self, W: FloatArray, V: FloatArray, l1: float) -> Array:
-        """The features that are used, and those that may be: the ones with the largest forces if they are many.
 
-        Without absolute values none stays zero.
-        """
-        if l1 == 0.0:
-            return np.arange(W.shape[0])
-        used = W.any(axis=1)
-        steepness = np.where(used, math.inf, np.abs(V).max(axis=1))
-        wanted = np.flatnonzero(steepness > NEAR * l1)
-        most = max(self.first, GROWTH * int(np.count_nonzero(used)))
-        if wanted.size > most:
-            wanted = np.sort(wanted[np.argpartition(-steepness[wanted], most)[:most]])
-        return wanted
+def _start(risk: MulticlassRisk, w: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Intercepts for w, scores with them, and the mean loss; the best intercepts, or zero if all parameters are."""
+    if not w.any():
+        b, scores = np.zeros(risk.n_classes), np.zeros((risk.n_samples, risk.n_classes))
+        return b, scores, mean_loss(risk, scores, b)
+    at = risk.phi.settle(scores := risk.phi.rows(risk.design.matvec(w)))
+    return at.b, scores + at.b, at.value
 
 
 def _is_swept(reg: Regularizer) -> bool:
@@ -262,49 +273,9 @@ def _is_swept(reg: Regularizer) -> bool:
     return isinstance(reg, L1 | ElasticNet) and bool(reg.terms.l1 > 0.0)
 
 
-class Found(NamedTuple):
-    """J at some parameters, and what some shares prove."""
-
-    w: FloatArray
-    objective: float
-    loss: float
-    proved: float
-    scores: FloatArray  # without intercepts
-    b: FloatArray  # the best intercepts
-    V: FloatArray  # the forces of the shares, on all features
-
-
-def _evaluated(
-    dual: ShareDual, reg: SweptReg, state: ProximalSweepsState, W: FloatArray, Q: FloatArray, b: FloatArray
-) -> Found:
-    """``W`` : of the features in use.  ``b`` : intercepts near the best ones."""
-    risk = dual.risk
-    by_class = np.zeros((risk.n_classes, risk.features.shape[1]))
-    by_class[:, state.columns] = W.T
-    w = by_class.reshape(-1)
-    scores = state.part.design.matmat(np.ascontiguousarray(W.T))
-    risk.phi.begin_at(b)
-    at = risk.phi.settle(scores)
-    objective = reg.value(w) + at.value
-    if not math.isfinite(objective):
-        raise NonfiniteError(f"the value of the risk is {objective}")
-    V = dual.forces(Q, design_of(risk))
-    proved = dual.bound(Q, V, b, min(objective, state.progress.objective))
-    return Found(w, objective, at.value, proved, scores, at.b, V)
-
-
-def _after(state: ProximalSweepsState, found: Found) -> ProximalSweepsState:
-    """The state with the better point and the better bound."""
-    last, is_better = state.progress, found.objective < state.progress.objective
-    solution, objective = (found.w, found.objective) if is_better else (state.solution, last.objective)
-    lower_bound = tighter(last.lower_bound, found.proved, objective)
-    progress = Progress(last.step + 1, objective, lower_bound, last.n_evaluations + 1)
-    return replace(state, solution=solution, progress=progress)
-
-
 def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
     """Whether the sweeps so far have taken as long as interior point steps on the classes in use would take."""
-    if dual.l1 > 0.0 or state.progress.gap > NEAR_END * abs(state.progress.objective):
+    if state.progress.gap > NEAR_END * abs(state.progress.objective):
         return False
     used = _used(dual, state)
     if not 0 < np.count_nonzero(used.any(axis=1)) <= LARGEST:
@@ -312,7 +283,27 @@ def _is_end(dual: ShareDual, state: ProximalSweepsState) -> bool:
     row_length = state.part.design.rows().values.size / dual.risk.n_samples
     if class_end.n_numbers(used, row_length) > MOST_NUMBERS:
         return False
-    return state.work >= state.patience * class_end.n_operations(used)
+    return state.work >= state.patience * _operations(dual, state, used)
+
+
+def _ended(end: ClassEnd, at: Point, last: Progress) -> tuple[Point, int]:
+    """The point where interior point steps end, and how many they are."""
+    goal, stuck = max(ENOUGH * wanted_gap(last), CLOSER * last.gap), STUCK_WITH_L1 if end.l1 > 0.0 else STUCK
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for n_steps in range(1, MOST_STEPS + 1):
+            ahead, length = end.step(at)
+            if end.rounding(ahead) > ahead.total:
+                return at, n_steps
+            at = ahead
+            if length <= stuck or expired() or max(at.total, end.beyond(at) * last.objective) <= goal:
+                break
+    return at, n_steps
+
+
+def _operations(dual: ShareDual, state: ProximalSweepsState, used: Array) -> float:
+    """What an interior point step costs, in entries that sweeps read."""
+    row_length = state.part.design.rows().values.size / dual.risk.n_samples
+    return class_end.n_operations(used, row_length, dual.l1 > 0.0)
 
 
 def _used(dual: ShareDual, state: ProximalSweepsState) -> Array:
@@ -322,24 +313,6 @@ def _used(dual: ShareDual, state: ProximalSweepsState) -> Array:
     rows, ranks = np.nonzero(moving[:, None] & (np.arange(dual.risk.n_classes) < state.counts[:, None]))
     used[rows, state.classes[rows, ranks]] = True
     return used
-
-
-def _between(risk: MulticlassRisk, reg: SweptReg, w: FloatArray, end: FloatArray) -> FloatArray:
-    """The best point on the way from w to ``end``."""
-    assert isinstance(reg, L2)
-    direction = end - w
-    t = risk.along(w, direction).minimizer(*reg.along(w, direction), accuracy=LINE_ACCURACY)
-    return np.asarray(w + min(t, 1.0) * direction)
-
-
-def _by_feature(risk: MulticlassRisk, w: FloatArray) -> FloatArray:
-    """The parameters, a row per feature."""
-    return w.reshape(risk.n_classes, -1).T
-
-
-def _center(dual: ShareDual, W: FloatArray, b: FloatArray) -> FloatArray:
-    """C at some parameters and intercepts."""
-    return np.vstack([W, *([b / unit_of(dual.norms)] if dual.risk.fit_intercept else [])])
 
 
 class Swept(NamedTuple):
@@ -377,6 +350,16 @@ def _swept(dual: ShareDual, state: ProximalSweepsState) -> Swept:
     kernels.average_shares(order, state.classes, state.counts, n_sweeps, Q, totals[0])
     W = totals[1] / n_sweeps
     return Swept(Q, C, totals[0], W[:d], part.rows.constant * W[d:].sum(axis=0), n_sweeps, work)
+
+
+def _first_eps(dual: ShareDual) -> float:
+    """At least the size of what one sample adds to the dual's Hessian, where samples are many.
+
+    A smaller one makes many sweeps necessary.  With few samples these are so short that a better eps is soon found.
+    """
+    unit, weight = unit_of(dual.norms), dual.risk.weight
+    swept = unit**2 * float(weight @ weight) if weight.size > FEW_SAMPLES else 0.0
+    return max(dual.l1 * unit, dual.l2, swept)
 
 
 def _balanced(dual: ShareDual, eps: float, missed: float, gap: float) -> float:

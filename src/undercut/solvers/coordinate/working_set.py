@@ -151,7 +151,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def carry(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
         start = replace(state, solution=state.w, alive=state.norms > 0.0, progress=Progress(-1))
         carried = _proved(risk, reg, _problem(risk, reg, state.norms), start)
-        return replace(carried, progress=replace(carried.progress, n_evaluations=0))
+        return replace(carried, progress=carried.progress.changed(n_evaluations=0))
 
     @override
     def step(self, risk: SparseRisk, reg: Regularizer, state: WorkingSetState) -> WorkingSetState:
@@ -193,6 +193,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def _columns(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Columns:
         """The last working set if it has the largest violations and few features that are not needed, or another."""
         last = state.columns
+        if isinstance(last, GramColumns) and last.ids.size == state.norms.size:  # it holds all features
+            return last
         used = _is_used(problem.by_feature(state.w))
         size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
         if last is None or _outside(violation, last.ids) > OUTSIDE * float(violation.max(initial=0.0)):
@@ -209,11 +211,11 @@ def _is_used(w: FloatArray) -> Array:
 
 def _likely(state: WorkingSetState, used: Array, size: int) -> Array:
     """The features that are used, and those with the largest slopes."""
-    rank = np.where(used, math.inf, np.where(state.alive, largest(np.abs(state.point.gradient)), -1.0))
-    candidates = np.flatnonzero(rank >= 0.0)
-    if candidates.size > MANY * size:
-        candidates = candidates[np.argpartition(-rank[candidates], size)[:size]]
-    return np.sort(candidates)
+    candidates = np.flatnonzero(state.alive | used)
+    if candidates.size <= MANY * size:
+        return candidates
+    rank = np.where(used, math.inf, largest(np.abs(state.point.gradient)))[candidates]
+    return np.sort(candidates[np.argpartition(-rank, size)[:size]])
 
 
 def _effort(problem: SparseProblem, columns: Columns, state: WorkingSetState) -> Effort:
@@ -275,20 +277,22 @@ def _proved(
     ``newton`` : the last Newton step.
     """
     w, point, last = state.w, state.point, state.progress
-    objective = reg.value(w) + point.value
+    objective = problem.penalty.value(w) + point.value
     solution = w if objective <= last.objective else state.solution
     objective = min(objective, last.objective)
     progress = Progress(last.step + 1, objective, last.lower_bound, last.n_evaluations + 1)
     best = problem.best_bound(w, point, newton, state.alive, progress)
     repair = state.repair
     if isinstance(problem, ClassProblem):
-        progress = replace(progress, lower_bound=max(last.lower_bound, best.value))
+        progress = progress.changed(lower_bound=max(last.lower_bound, best.value))
         moved, repair = _moved_into_the_box(problem, state, progress)
         best = best if moved is None else max(best, moved, key=lambda bound: bound.value)
     lower_bound = tighter(max(last.lower_bound, risk.lower_bound), best.value, objective)
     alive = state.alive & ~problem.screened(w, best.gradient, best.share, objective - best.value)
-    progress = replace(progress, lower_bound=lower_bound)
-    return replace(state, solution=solution, alive=alive, progress=progress, repair=repair)
+    return WorkingSetState(
+        w, solution, point, alive, state.norms, progress.changed(lower_bound=lower_bound), state.columns,
+        state.damping, state.moved, state.decrease, repair,
+    )  # fmt: skip
 
 
 def _moved_into_the_box(

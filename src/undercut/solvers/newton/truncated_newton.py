@@ -3,11 +3,14 @@
 Each direction solves ``(H + M) p = -g`` to a fraction of the gradient only (Dembo, Eisenstat and Steihaug 1982), with
 products ``H v`` instead of the Hessian H.  They are preconditioned by an approximate inverse where making it costs no
 more than a product, else by the diagonal of ``H + M`` or by an inverse, both of an earlier point, and go on with a new
-inverse once they have taken as many products as making it costs.  The plane at w proves
+inverse once they have taken as many products as making it costs.  After a step that was far too long they solve
+``(H + M + mu I) p = -g`` (Levenberg and Marquardt), with a mu that falls again, for softmax only: steps along which
+second derivatives jump, as those of the Huber loss do, are no shorter than they have to be.  The plane at w proves
 
     b - reg*(-a)  =  J(w) - 1/2 g' M^-1 g       (g the gradient of J at w, M the Hessian of reg)
 
-which closes with the square of the gradient.
+which closes with the square of the gradient.  At small lambda that is long after the objective, so that a direction
+that would end near enough to the optimum is computed until its residual is small in the norm of M^-1 too.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
+from undercut.accuracy import wanted_gap
 from undercut.contracts import CurvedRisk, HessianOperator, InvertibleHessian, QuadraticRegularizer, Solver
 from undercut.contracts.risk import Inverse
 from undercut.deadline import expired
@@ -34,6 +38,11 @@ KEPT = 8  # products of a direction up to which the next one has the same diagon
 
 NEARER = 0.25  # share of ``forcing`` to which directions are computed where an inverse costs less than a product
 
+LONG, RELAXED = 0.5, 0.2  # share of a direction below which mu grows, and share of mu that is left after another step
+NEGLIGIBLE = 0.1  # mu is zero below this share of lambda
+
+PROVED = 0.25  # share of the wanted gap that the residual of the last direction may leave
+
 BLOCKED = 0.3  # share of a Newton step below which samples without a second derivative have stopped it
 
 
@@ -44,6 +53,7 @@ class TruncatedNewtonState(NewtonState):
     diagonal: FloatArray | None = None  # of the Hessian of the risk; ``None``: to be made
     inverse: Inverse | None = None
     inverted: InvertibleHessian | None = None  # what the inverse was made of
+    damping: float = 0.0  # mu
 
 
 @final
@@ -76,14 +86,32 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
 
     @override
     def step(self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState) -> TruncatedNewtonState:
-        w = state.solution
-        hessian = _hessian(risk, state)
+        # 1. The Newton direction, up to a share of the gradient.
+        target = -(reg.gradient(state.solution) + state.cut.a)
+        state, direction, count = self._directed(risk, reg, state, target)
+
+        # 2. The minimum of J along it; the plane there proves a bound.
+        moved = descend(risk, reg, state, direction)
+        moved = replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
+        if moved.t == 0.0:  # the next direction should not depend on earlier points
+            return replace(moved, diagonal=None, inverse=None, inverted=None, damping=0.0)
+
+        # 3. Shorter directions where the quadratic model was too optimistic.
+        if not isinstance(risk, CurvedMulticlassRisk):
+            return moved
+        damping = _damping(state.damping, moved.t, float(target @ direction) / float(direction @ direction))
+        return replace(moved, damping=damping if damping > NEGLIGIBLE * reg.strong_convexity else 0.0)
+
+    def _directed(
+        self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState, target: FloatArray
+    ) -> tuple[TruncatedNewtonState, FloatArray, float]:
+        """The state with what the next direction may use again, the direction, and how many products it took."""
+        hessian, damping = _hessian(risk, state), state.damping
 
         def product(v: FloatArray) -> FloatArray:
-            return hessian.product(v) + reg.hessian_product(v)
+            return hessian.product(v) + reg.hessian_product(v) + damping * v
 
-        # 1. The Newton direction, up to a share of the gradient.
-        ridge, target = reg.hessian_diagonal(risk.n_params), -(reg.gradient(w) + state.cut.a)
+        ridge = reg.hessian_diagonal(risk.n_params) + damping
         cost = hessian.inversion_cost() if isinstance(hessian, InvertibleHessian) else math.inf
         inverse, diagonal, is_new, is_cheap = state.inverse, state.diagonal, False, cost <= 1.0
         forcing = NEARER * self.forcing if is_cheap else self.forcing
@@ -95,7 +123,8 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
             is_new = diagonal is None
             diagonal = hessian.diagonal() if diagonal is None else diagonal
             inverse = _by_diagonal(diagonal + ridge)
-        found = conjugate_gradients(product, target, inverse, forcing, math.inf if is_cheap else max(1.0, cost))
+        proof = Proof(reg, wanted_gap(state.progress))
+        found = conjugate_gradients(product, target, inverse, forcing, math.inf if is_cheap else max(1.0, cost), proof)
         if is_cheap and not found.x.any():  # rounding makes the Hessian look indefinite along the first direction
             diagonal, is_new = hessian.diagonal(), True
             found = conjugate_gradients(product, target, _by_diagonal(diagonal + ridge), forcing)
@@ -109,12 +138,7 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
             state = replace(state, inverse=inverse, inverted=hessian)
             rest = conjugate_gradients(product, found.residual, inverse, self.forcing)
             direction, count = direction + rest.x, count + math.ceil(cost) + rest.products
-
-        # 2. The minimum of J along it; the plane there proves a bound.
-        moved = descend(risk, reg, state, direction)
-        if moved.t == 0.0:  # the next direction should not depend on earlier points
-            moved = replace(moved, diagonal=None, inverse=None, inverted=None)
-        return replace(moved, progress=replace(moved.progress, n_passes=state.progress.n_passes + count))
+        return state, direction, count
 
     @override
     def gives_way(self, state: TruncatedNewtonState) -> bool:
@@ -148,6 +172,27 @@ def _by_diagonal(diagonal: FloatArray) -> Inverse:
     return lambda v: v / diagonal
 
 
+def _damping(damping: float, t: float, curvature: float) -> float:
+    """mu after a step of length t along a direction of that curvature, mu included.
+
+    The minimum along the direction is where a quadratic of curvature ``curvature / t`` would have it.
+    """
+    return damping + curvature * (1.0 / t - 1.0) if t < LONG else RELAXED * damping / max(1.0, t)
+
+
+class Proof(NamedTuple):
+    """What the plane at the end of a direction has to prove: that the gap is at most ``gap``."""
+
+    reg: QuadraticRegularizer
+    gap: float
+
+    def lacks(self, decrease: float, residual: FloatArray) -> bool:
+        """Whether a direction ends near enough to the optimum, but its residual is too large to prove that."""
+        if not 0.0 < decrease <= self.gap:
+            return False
+        return 0.5 * float(self.reg.dual_inner(residual, residual)) > PROVED * self.gap
+
+
 class Solved(NamedTuple):
     """Where conjugate gradients have come."""
 
@@ -163,6 +208,7 @@ def conjugate_gradients(
     inverse: Inverse,
     forcing: float,
     limit: float = math.inf,
+    proof: Proof | None = None,
 ) -> Solved:
     """``A x`` is near ``target``, up to ``forcing`` of it in the norm ``sqrt(r' inverse(r))``, or ``limit`` is reached.
 
@@ -182,7 +228,8 @@ def conjugate_gradients(
         residual -= size / curvature * along
         scaled = inverse(residual)
         last, size = size, float(residual @ scaled)
-        if size <= enough or expired():
+        is_near = size <= enough and (proof is None or not proof.lacks(0.5 * float(target @ x), residual))
+        if is_near or expired():
             break
         if count >= limit:
             return Solved(x, residual, count, is_near=False)

@@ -37,7 +37,7 @@ class Checkpoint:
     >>> from undercut import Hinge, L2, LinearRisk, Stop, minimize
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> risk, reg = LinearRisk(rng.normal(size=(50, 9)), rng.choice([-1.0, 1.0], 50), Hinge()), L2(1e-3)
+    >>> risk, reg = LinearRisk(rng.normal(size=(300, 7)), rng.choice([-1.0, 1.0], 300), Hinge()), L2(1e-3)
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = f"{folder.name}/run.ck"
     >>> first = minimize(risk, reg, stop=Stop(max_steps=5), callbacks=[Checkpoint(path)])

@@ -85,6 +85,13 @@ class MulticlassRisk(Kinded, ScoreRisk):
         part._set(self.features.take(rows), self.y[rows], self.loss, weight / weight.sum(), self.fit_intercept)
         return part
 
+    def with_features(self, features: Design) -> MulticlassRisk:
+        """The same samples with other features."""
+        other = MulticlassRisk.__new__(MulticlassRisk)
+        other.n_classes = self.n_classes
+        other._set(features, self.y, self.loss, self.weight, self.fit_intercept)
+        return other
+
     @override
     def along(self, w: FloatArray, direction: FloatArray) -> Line:
         kind = SoftmaxLine if isinstance(self.phi, SoftmaxScores) else ScoreLine

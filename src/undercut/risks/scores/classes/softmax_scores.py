@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -14,13 +15,14 @@ from undercut._jit.multiclass import softmax_ahead, softmax_products, softmax_sh
 from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
 from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled
-from undercut.risks.scores.joint import Joint, newton_in_both
+from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.smooth_mean import Ahead
 from undercut.scalar import Point, minimize_convex
 from undercut.types import Array, FloatArray
 
 BALANCED = 1e-14  # a class is balanced if its slopes sum to zero up to this share of the absolute sum of all
 MAX_STEPS = 100
+KEPT = 0.1  # imbalance that a Newton step with earlier second derivatives may leave if they are to be kept
 SHORT = 1.0  # shift of the intercepts up to which probabilities are multiplied instead of computed from scores
 LONGEST = 600.0  # shift whose exponential is finite, as are its products with probabilities
 TINY = 1e-300  # least probability: its logarithm is finite
@@ -211,28 +213,40 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         return self.settle_from(self._at(S, self._hint), S)
 
     @override
-    def settle_from(self, at: Settled, S: FloatArray) -> Settled:
-        at = self._descend(at, S)
+    def settle_from(self, at: Settled, S: FloatArray, inverse: FloatArray | None = None) -> Settled:
+        at = self._descend(at, S, inverse)
         if not _is_balanced(at):  # a bad start: try the prices of the transportation problem
             other = self._descend(self._at(S, self._transport(S, np.zeros(self.n_classes))[0]), S)
             at = other if _improves(other, at) else at
         self._hint = at.b
         return at
 
-    def _descend(self, at: Settled, S: FloatArray | None) -> Settled:
-        """The best intercepts from those of ``at``; S are the scores there without intercepts, if they are known."""
+    def _descend(self, at: Settled, S: FloatArray | None, inverse: FloatArray | None = None) -> Settled:
+        """The best intercepts from those of ``at``; S are the scores there without intercepts, if they are known.
+
+        ``inverse`` is that of the second derivatives near ``at``.
+        """
         for _ in range(MAX_STEPS):
             if _is_balanced(at):
                 break
-            total = _totals(at.slopes)  # probability mass of each class in excess of its weight
-            newton = pseudo_inverse(self.curvature(at).C) @ total
-            fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
-            trials = (self._shifted(at, -step, S) for step in (newton, 0.1 * newton, fitting))
-            better = next((trial for trial in trials if _improves(trial, at)), None)
-            if better is None:  # at the limit of rounding
+            is_new = inverse is None
+            if inverse is None:
+                inverse = pseudo_inverse(self.curvature(at).C)
+            better = self._improved(at, S, inverse)
+            if better is None and is_new:  # at the limit of rounding
                 break
-            at = better
+            if better is None or _imbalance(better) > KEPT * _imbalance(at):
+                inverse = None
+            at = better or at
         return at
+
+    def _improved(self, at: Settled, S: FloatArray | None, inverse: FloatArray) -> Settled | None:
+        """A point with a smaller loss, or with slopes that are better balanced."""
+        total = _totals(at.slopes)  # probability mass of each class in excess of its weight
+        newton = inverse @ total
+        fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
+        trials = (self._shifted(at, -step, S) for step in (newton, 0.1 * newton, fitting))
+        return next((trial for trial in trials if _improves(trial, at)), None)
 
     def _shifted(self, at: Settled, step: FloatArray, S: FloatArray | None) -> Settled:
         """The mean loss at other intercepts; a short step needs no exponentials of scores."""
@@ -256,28 +270,30 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
 
         def joint(t: float, b: FloatArray) -> Joint:
             moved = self.rows(line.scores_at(t))
-            if not np.isfinite(moved).all():
-                return Joint(t, b, math.inf, math.nan, math.nan, b, math.nan)
             at = line.known(t)
             if at is None or not np.array_equal(at.b, b):
-                at = self._at(moved, b)
+                at = self._at(moved, b) if np.isfinite(moved).all() else Settled(math.inf, moved, b)
             trials[t] = at
-            second, totals = self.curvature(at), _totals(at.slopes)
-            through, inverse = second.through(D), pseudo_inverse(second.C)
-            mixed = _totals(through)
-            own = float(np.vdot(at.slopes, D)) + slope + curvature * t
-            reduced = own - float(mixed @ inverse @ totals)
-            bend = float(np.vdot(through, D)) - float(mixed @ inverse @ mixed) + curvature
-            dt = -reduced / bend if bend > 0.0 else math.nan
-            db = -(inverse @ (totals + dt * mixed))
-            whole = at.value + slope * t + 0.5 * curvature * t * t
-            return Joint(t, b, whole, reduced, dt, db, -0.5 * (own * dt + float(totals @ db)))
+            step = partial(self._newton, at, D, slope + curvature * t, curvature)
+            return Joint(t, b, at.value + slope * t + 0.5 * curvature * t * t, step)
 
         found = newton_in_both(joint, self._hint, accuracy)
         if found is None:
             return super().minimizer(line.scores, line.rise, slope, curvature, accuracy)
         line.keep(found.t, self.settle_from(trials[found.t], self.rows(line.scores_at(found.t))))
         return found.t
+
+    def _newton(self, at: Settled, D: FloatArray, slope: float, curvature: float) -> Step:
+        """The step in t and b to the minimum of the quadratic model of ``F(t, b)``."""
+        second, totals = self.curvature(at), _totals(at.slopes)
+        through, inverse = second.through(D), pseudo_inverse(second.C)
+        mixed = _totals(through)
+        own = float(np.vdot(at.slopes, D)) + slope
+        reduced = own - float(mixed @ inverse @ totals)
+        bend = float(np.vdot(through, D)) - float(mixed @ inverse @ mixed) + curvature
+        dt = -reduced / bend if bend > 0.0 else math.nan
+        db = -(inverse @ (totals + dt * mixed))
+        return Step(reduced, dt, db, -0.5 * (own * dt + float(totals @ db)))
 
     @override
     def _bend(self, at: Settled, D: FloatArray) -> float:
@@ -297,16 +313,21 @@ def _totals(slopes: FloatArray) -> FloatArray:
     return np.asarray(np.ones(slopes.shape[0]) @ slopes)
 
 
+def _imbalance(at: Settled) -> float:
+    """The largest sum of the slopes of a class."""
+    return float(np.abs(_totals(at.slopes)).max())
+
+
 def _is_balanced(at: Settled) -> bool:
     """Whether the slopes of every class sum to zero."""
-    return bool(np.abs(_totals(at.slopes)).max() <= BALANCED * np.abs(at.slopes).sum())
+    return bool(_imbalance(at) <= BALANCED * np.abs(at.slopes).sum())
 
 
 def _improves(trial: Settled, at: Settled) -> bool:
     """Whether the loss is smaller, or, within rounding, the slopes are better balanced."""
     if abs(trial.value - at.value) > 1e-13 * at.value:
         return trial.value < at.value
-    return bool(np.abs(_totals(trial.slopes)).max() < 0.9 * np.abs(_totals(at.slopes)).max())
+    return _imbalance(trial) < 0.9 * _imbalance(at)
 
 
 def pseudo_inverse(C: FloatArray) -> FloatArray:

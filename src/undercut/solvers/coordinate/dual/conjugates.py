@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undercut import losses
-from undercut.contracts import Loss
+from undercut._jit import pointwise
+from undercut.contracts import CompiledSlope, Loss
 from undercut.types import Array, FloatArray
 
 
@@ -92,57 +93,44 @@ def conjugate_of(loss: Loss, y: FloatArray) -> Conjugate:
 class SmoothConjugate(NamedTuple):
     """The conjugate of one smooth loss, as functions of targets and slopes v."""
 
-    finite: Callable[[FloatArray, FloatArray], FloatArray]  # l*(v) where v is a slope of the loss, else meaningless
+    loss: CompiledSlope
     is_slope: Callable[[FloatArray, FloatArray], Array] | None  # whether v is a slope of the loss; ``None``: always
     smoothness: float  # the largest second derivative of the loss
 
-    def values(self, y: FloatArray, v: FloatArray) -> FloatArray:
-        """``l*(v)``, infinite where v is no slope of the loss."""
-        finite = self.finite(y, v)
-        return finite if self.is_slope is None else np.where(self.is_slope(y, v), finite, np.inf)
+    def weighted(self, y: FloatArray, weight: FloatArray, slopes: FloatArray, share: float = 1.0) -> FloatArray:
+        """``weight l*(share slopes / weight)``, infinite where that is no slope of the loss; weights are positive."""
+        out = np.empty(y.size)
+        if self.loss.number in pointwise.QUADRATIC:
+            pointwise.parabola_conjugates(*self.loss, y, weight, slopes, share, out)
+            return out
+        p = np.empty((2 if self.loss.number == pointwise.LOGISTIC else 1, y.size))
+        pointwise.conjugate_shares(self.loss.number, y, weight, slopes, share, p)
+        pointwise.entropies(self.loss.number, weight, p, np.log(p), out)
+        return out
 
 
-def _of_counts(p: FloatArray) -> FloatArray:
-    """``p log p - p`` of positive p."""
-    return np.asarray(_entropy(p) - p)
+def _falls(y: FloatArray, v: FloatArray) -> Array:
+    """Whether v may be a slope of a margin loss."""
+    return y * v <= 0.0
 
 
-def _of_odds(p: FloatArray) -> FloatArray:
-    """``p log p + (1 - p) log(1 - p)`` of p between 0 and 1."""
-    return np.asarray(_entropy(p) + _entropy(1.0 - p))
+def _falls_slowly(y: FloatArray, v: FloatArray) -> Array:
+    """The same, of at most 1."""
+    return (y * v <= 0.0) & (np.abs(v) <= 1.0)
 
 
-_SIMPLE: dict[type[Loss], SmoothConjugate] = {
-    losses.Squared: SmoothConjugate(lambda y, v: v * (0.5 * v + y), None, 1.0),
-    losses.SquaredHinge: SmoothConjugate(lambda y, v: v * (0.25 * v + y), lambda y, v: y * v <= 0.0, 2.0),
-    losses.Logistic: SmoothConjugate(
-        lambda y, v: _of_odds(np.abs(v)), lambda y, v: (y * v <= 0.0) & (np.abs(v) <= 1.0), 0.25
-    ),
-    losses.Exponential: SmoothConjugate(lambda y, v: _of_counts(-y * v), lambda y, v: y * v <= 0.0, np.inf),
-    losses.Poisson: SmoothConjugate(lambda y, v: _of_counts(y + v), lambda y, v: y + v >= 0.0, np.inf),
+_SMOOTH: dict[type[Loss], Callable[[Any, CompiledSlope], SmoothConjugate]] = {
+    losses.Squared: lambda loss, named: SmoothConjugate(named, None, 1.0),
+    losses.SquaredHinge: lambda loss, named: SmoothConjugate(named, _falls, 2.0),
+    losses.HuberHinge: lambda loss, named: SmoothConjugate(named, _falls_slowly, 0.5 / loss.width),
+    losses.Logistic: lambda loss, named: SmoothConjugate(named, _falls_slowly, 0.25),
+    losses.Exponential: lambda loss, named: SmoothConjugate(named, _falls, np.inf),
+    losses.Huber: lambda loss, named: SmoothConjugate(named, lambda y, v: np.abs(v) <= loss.width, 1.0),
+    losses.Poisson: lambda loss, named: SmoothConjugate(named, lambda y, v: y + v >= 0.0, np.inf),
 }
 
 
 def smooth_conjugate(loss: Loss) -> SmoothConjugate | None:
     """The conjugate of a smooth loss of this library, ``None`` for any other."""
-    simple, with_width = _SIMPLE.get(type(loss)), _WITH_WIDTH.get(type(loss))
-    return simple if with_width is None else with_width(loss)
-
-
-def _huber(loss: losses.Huber) -> SmoothConjugate:
-    return SmoothConjugate(lambda y, v: v * (0.5 * v + y), lambda y, v: np.abs(v) <= loss.width, 1.0)
-
-
-def _smooth_huber_hinge(loss: losses.HuberHinge) -> SmoothConjugate:
-    width = loss.width
-    return SmoothConjugate(
-        lambda y, v: v * (width * v + (1.0 + width) * y),
-        lambda y, v: (y * v <= 0.0) & (np.abs(v) <= 1.0),
-        0.5 / width,
-    )
-
-
-_WITH_WIDTH: dict[type[Loss], Callable[[Any], SmoothConjugate]] = {
-    losses.Huber: _huber,
-    losses.HuberHinge: _smooth_huber_hinge,
-}
+    make, named = _SMOOTH.get(type(loss)), losses.compiled_slope(loss)
+    return None if make is None or named is None else make(loss, named)

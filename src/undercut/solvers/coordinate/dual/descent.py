@@ -17,6 +17,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from undercut._jit.dual_coordinate import ROW_COST, shuffle
 from undercut.contracts import Rows, ScoreFunction
+from undercut.deadline import expired
 from undercut.risks import ScoreRisk
 from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
@@ -147,10 +148,12 @@ class Descent(ABC, Generic[D]):
         return replace(self, a=self.a.copy(), v=self.v.copy(), order=self.order.copy())
 
     def run(self, budget: int) -> None:
-        """Sweep until the work exceeds ``budget``, or a certificate is worthwhile."""
+        """Sweep until the work exceeds ``budget``, a certificate is worthwhile, or the time of the run is over."""
         end, self.is_ripe = self.work + budget, False
         while self.work < end and not self.is_ripe:
             self._advance(end - self.work)
+            if expired():
+                break
 
     def bound(self, allowance: float) -> float:
         """A lower bound on the optimum; v is computed anew where its rounding could cost more than ``allowance``."""

@@ -8,10 +8,12 @@ and ``own_ik = weight_i [k = y_i]``.  With free intercepts every column of Q has
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from undercut._jit.class_blocks import balance_shares, class_products
+from undercut._jit.proximal_blocks import row_peaks, square_beyond
 from undercut.losses import CrammerSinger
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -22,6 +24,19 @@ from undercut.solvers.bounds import ROUNDING
 from undercut.types import FloatArray
 
 SOFT = 0.1  # of the largest cost: what scores below the largest one have a share of e^-1 at the start
+
+
+class Steepness(NamedTuple):
+    """Forces on the parameters, one row per feature, and how much larger rounding may have made them."""
+
+    V: FloatArray
+    norms: FloatArray  # of the columns of X, weighted
+    size: FloatArray  # of the slopes of each class
+    peaks: FloatArray  # the largest force on each feature, rounding included
+
+    def square(self, share: float, l1: float) -> float:
+        """``sum_jk max(share |V_jk| - l1, 0)^2``, rounding included."""
+        return float(square_beyond(self.V, self.norms, self.size, ROUNDING, self.peaks, share, l1))
 
 
 class ShareDual:
@@ -73,25 +88,29 @@ class ShareDual:
     def gain(self, Q: FloatArray) -> float:
         return float(np.vdot(Q, self.margins))
 
-    def bound(self, Q: FloatArray, V: FloatArray, b: FloatArray, objective: float) -> float:
-        """The best value of ``share Q + (1 - share) own`` for a few shares, less what rounding may have added.
+    def feasible(self, Q: FloatArray) -> FloatArray:
+        """Shares near Q that a bound may use."""
+        return self._balanced(Q) if self.risk.fit_intercept else Q
 
-        ``V`` : the forces of Q.  ``b`` : intercepts near the best ones; only rounding is multiplied by them.
-        """
-        unmet, weight = 0.0, self.risk.weight
-        if self.risk.fit_intercept:
-            Q = self._balanced(Q)
-            V = self.forces(Q, self._design)
-            unmet = float(np.abs(b) @ np.abs(self.excess(Q)))
+    def steepness(self, Q: FloatArray, V: FloatArray) -> Steepness:
+        """``V`` : the forces of Q."""
+        weight, peaks = self.risk.weight, np.empty(V.shape[0])
         used = weight > 0.0
         size = np.sqrt((self.slopes(Q)[used] ** 2 / weight[used, None]).sum(axis=0))
-        steep = np.abs(V) + ROUNDING * self.norms[:, None] * size
-        inside = min(1.0, self.l1 / max(float(steep.max(initial=0.0)), 1e-300))
+        row_peaks(V, self.norms, size, ROUNDING, peaks)
+        return Steepness(V, self.norms, size, peaks)
+
+    def bound(self, Q: FloatArray, steepness: Steepness, b: FloatArray, objective: float) -> float:
+        """The best value of ``share Q + (1 - share) own`` for a few shares, less what rounding may have added.
+
+        ``Q`` : feasible shares.  ``b`` : intercepts near the best ones; only rounding is multiplied by them.
+        """
+        unmet = float(np.abs(b) @ np.abs(self.excess(Q))) if self.risk.fit_intercept else 0.0
+        inside = min(1.0, self.l1 / max(float(steepness.peaks.max(initial=0.0)), 1e-300))
         gain = self.gain(Q)
 
         def square(share: float) -> float:
-            over = np.maximum(share * steep - self.l1, 0.0)
-            return 0.5 * float(np.vdot(over, over)) / self.l2 if self.l2 > 0.0 else 0.0
+            return 0.5 * steepness.square(share, self.l1) / self.l2 if self.l2 > 0.0 else 0.0
 
         shares = {inside}
         if self.l2 > 0.0:
@@ -106,8 +125,3 @@ class ShareDual:
         total = shares.sum(axis=1)
         shares *= np.divide(self.risk.weight, total, out=np.ones_like(total), where=total > 0.0)[:, None]
         return shares
-
-    @property
-    def _design(self) -> SparseDesign | DenseDesign:
-        assert isinstance(self.risk.features, SparseDesign | DenseDesign)
-        return self.risk.features

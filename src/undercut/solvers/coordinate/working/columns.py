@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from undercut._jit import working_set as kernels
+from undercut._jit import gram_model, working_set as kernels
 from undercut.contracts import Design
 from undercut.maps.csr import SparseDesign
-from undercut.maps.dense import DenseDesign, weighted_blocks
+from undercut.maps.dense import DenseDesign, row_blocks
 from undercut.types import Array, FloatArray
 
 SLICE = 500_000_000  # entries of X that one call may read: below a second
@@ -28,12 +28,11 @@ class Penalty(NamedTuple):
     l2: float
 
     def value(self, w: FloatArray) -> float:
-        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+        return float(gram_model.penalty_value(w, *self))
 
     def slope(self, w: FloatArray, change: FloatArray) -> float:
         """The derivative along ``change``; to the right where a parameter is zero."""
-        signs = np.where(w == 0.0, np.sign(change), np.sign(w))
-        return float(change @ (self.l1 * signs + self.l2 * w))
+        return float(gram_model.penalty_slope(w, change, *self))
 
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """How far 0 is from the subgradients ``gradient_j + l1 d|w_j| + l2 w_j``, and how much it matters.
@@ -41,17 +40,12 @@ class Penalty(NamedTuple):
         A parameter that is not zero adds ``|w_j|`` times its distance to the gap, so that of a parameter smaller than
         the mean counts in proportion: those on their way to zero would hide all others.
         """
-        used = w.nonzero()
-        resting = np.abs(gradient)
-        resting -= self.l1
-        np.maximum(resting, 0.0, out=resting)
-        own = w[used]
-        size = np.abs(own)
-        mean = float(size.sum()) / max(1, size.size)
-        moving = np.abs(gradient[used] + self.l1 * np.sign(own) + self.l2 * own)
-        moving *= np.minimum(1.0, size / max(mean, 1e-300))
-        resting[used] = np.maximum(moving, resting[used] - self.l2 * size)
-        return resting
+        out = np.empty(gradient.shape)
+        gram_model.violations(w.reshape(-1), gradient.reshape(-1), *self, out.reshape(-1))
+        return out
+
+    def largest_violation(self, w: FloatArray, gradient: FloatArray) -> float:
+        return float(gram_model.violations(w, gradient, *self, np.empty(w.size)))
 
     def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
         """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
@@ -65,7 +59,7 @@ class Tolerance(NamedTuple):
     misfit: float = 0.0  # what violations of parameters that are not zero add to the gap if each is corrected alone
 
     def is_met(self, w: FloatArray, gradient: FloatArray, penalty: Penalty) -> bool:
-        if float(penalty.violation(w, gradient).max(initial=0.0)) <= self.violation:
+        if penalty.largest_violation(w, gradient) <= self.violation:
             return True
         return self.misfit > 0.0 and penalty.misfit(w, gradient) <= self.misfit
 
@@ -154,8 +148,8 @@ def column_norms(design: Design, weight: FloatArray) -> FloatArray:
         return np.sqrt(squares)
     assert isinstance(design, DenseDesign)
     squares = np.zeros(design.shape[1])
-    for X, part in weighted_blocks(design.X, weight):
-        kernels.dense_column_squares(np.ascontiguousarray(X), part, squares)
+    for rows in row_blocks(design.X):
+        kernels.dense_column_squares(np.ascontiguousarray(design.X[rows], np.float64), weight[rows], squares)
     return np.sqrt(squares)
 
 

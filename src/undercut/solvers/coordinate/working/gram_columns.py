@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 from typing_extensions import override
 
-from undercut._jit import working_set as kernels
+from undercut._jit import gram_model, working_set as kernels
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign, sum_of_grams
 from undercut.solvers.coordinate.working.columns import (
@@ -20,8 +20,6 @@ from undercut.solvers.coordinate.working.columns import (
     Penalty,
     PointwiseModel,
     Tolerance,
-    first_zeros,
-    halves,
     inverted,
 )
 from undercut.threads import all_threads
@@ -50,17 +48,19 @@ class GramColumns(Columns):
     def minimize(
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
-        H, gradient, totals = self.gram(model), gradient.copy(), model.totals
-        inverse, mixed = inverted(model.intercept_bend), np.zeros((totals.size, w.size))
-        if totals.size:  # the intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w))
-            mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
-            H = H - mixed.T @ inverse @ mixed
-            gradient = gradient - mixed.T @ (inverse @ totals)
-        now = w.copy()
-        descend_gram(H, gradient, now, penalty, CHEAP * tol.violation)
+        H, gradient, now, accuracy = self.gram(model), gradient.copy(), w.copy(), CHEAP * tol.violation
+        if not model.totals.size:
+            descend_gram(H, gradient, now, penalty, accuracy)
+            return Move(now, self.scores(now - w))
+
+        # The intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w)).
+        mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
+        inverse = inverted(model.intercept_bend)
+        pull = mixed.T @ inverse
+        gradient -= pull @ model.totals
+        descend_gram(H - pull @ mixed, gradient, now, penalty, accuracy)
         change = now - w
-        scores = self.scores(change)
-        return Move(now, scores - inverse @ (totals + mixed @ change) if totals.size else scores)
+        return Move(now, self.scores(change) - inverse @ (model.totals + mixed @ change))
 
 
 class PointwiseGram(GramColumns):
@@ -174,46 +174,24 @@ def descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Pe
     for _ in range(min(fit, ROUNDS)):
         if kernels.descend_gram(H, gradient, *penalty, w, n_epochs, tol) <= tol:
             break
-        if float(penalty.violation(w, gradient).max(initial=0.0)) <= tol:
+        if penalty.largest_violation(w, gradient) <= tol:
             break
         _newton_on_support(H, gradient, w, penalty)
 
 
 def _newton_on_support(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Penalty) -> None:
-    """A Newton step; parameters that would change their signs become zero; w and gradient are overwritten.
-
-    The step is halved until the model is smaller than before, and then as long as that reduces it further.
-    """
-    support = np.flatnonzero(w)
-    if not support.size:
-        return
-    at, rows = w[support], H[support]
-    matrix = rows[:, support]
-    slopes = gradient[support] + penalty.l1 * np.sign(at) + penalty.l2 * at
-    step = _solved(matrix, penalty.l2, -slopes)
-    if not step.size:
-        return
-    zeros = first_zeros(at, step)
-    best, found = penalty.value(at), np.zeros_like(at)
-    for share in halves(float(zeros.min(initial=1.0))):
-        change = np.where(zeros <= share, -at, share * step)
-        energy = (
-            float(gradient[support] @ change) + 0.5 * float(change @ (matrix @ change)) + penalty.value(at + change)
-        )
-        if energy < best:
-            best, found = energy, change
-        elif found.any():
-            break
-    w[support] = np.where(found == -at, 0.0, at + found)
-    gradient += found @ rows
+    """A Newton step on the parameters that are not zero; w and gradient are overwritten."""
+    support, matrix, right = gram_model.support_system(H, gradient, w, *penalty)
+    if support.size and (step := _solved(matrix, penalty.l2, right)).size:
+        gram_model.move_support(H, matrix, support, step, *penalty, w, gradient)
 
 
 def _solved(matrix: FloatArray, l2: float, right: FloatArray) -> FloatArray:
     """The solution of ``(matrix + l2 I) x = right``, with a larger diagonal if it is singular; empty if that fails."""
     for jitter in JITTERS:
         damped = matrix.copy()
-        damped.flat[:: right.size + 1] += l2 + jitter * float(np.trace(matrix)) / right.size
-        _, step, failed = dposv(damped, right)
+        damped.flat[:: right.size + 1] += l2 + jitter * float(matrix.trace()) / right.size
+        _, step, failed = dposv(damped.T, right, overwrite_a=True)  # symmetric, and LAPACK stores columns
         if not failed:
             return np.asarray(step)
     return np.empty(0)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.linalg import norm
 from typing_extensions import override
 
+from undercut._jit import gram_model, pointwise
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
 from undercut.losses import Logistic, Poisson, Squared
@@ -23,14 +24,14 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import LinearRisk
 from undercut.risks.scores.smooth_mean import SmoothMean
-from undercut.solvers.bounds import balanced
+from undercut.solvers.bounds import ROUNDING, balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Columns, Model, PointwiseModel, Tolerance
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, WideColumns
 from undercut.solvers.coordinate.working.gram_columns import CompactColumns, DenseColumns
 from undercut.solvers.coordinate.working.repaired_slopes import tolerance
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Iterate, Last, Point, SparseProblem
+from undercut.solvers.coordinate.working.sparse_problem import CLOSE, Bound, Iterate, Last, Point, SparseProblem
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -91,14 +92,16 @@ class PointwiseProblem(SparseProblem):
         if not self.risk.fit_intercept:
             return Point(at.loss, at.slopes, self.design.rmatvec(at.slopes), at.scores, 0.0, at.bend)
         b, last = float(intercept), math.inf
-        while (total := self.imbalance(at.slopes)) > BALANCED * float(np.abs(at.slopes).sum()):
-            total_bend = float(_known(at.bend).sum())
-            if not (total < 0.5 * last and total_bend > 0.0):
+        while True:
+            total, size, bend = pointwise.totals(at.slopes, _known(at.bend))
+            if abs(total) <= BALANCED * size:
+                break
+            if not (abs(total) < 0.5 * last and bend > 0.0):
                 return super().settled(at, b)
-            shift = -float(at.slopes.sum()) / total_bend
+            shift, last = -total / bend, abs(total)
             scores = at.scores + shift
-            value, slopes, bend = self.mean(scores)
-            at, b, last = at._replace(scores=scores, loss=value, slopes=slopes, bend=bend), b + shift, total
+            value, slopes, bends = self.mean(scores)
+            at, b = at._replace(scores=scores, loss=value, slopes=slopes, bend=bends), b + shift
         slopes = balanced(at.slopes)
         return Point(at.loss, slopes, self.design.rmatvec(slopes), at.scores - b, b, at.bend)
 
@@ -119,6 +122,32 @@ class PointwiseProblem(SparseProblem):
         w = w.copy()
         w[last.columns.ids] = last.move.w
         return max(here, self._corrected(w, bound, point, last, alive, progress), key=lambda bound: bound.value)
+
+    @override
+    def bound(self, slopes: FloatArray, gradient: FloatArray, alive: Array, objective: float) -> Bound:
+        l1, l2 = self.penalty
+        steepest = gram_model.steepest(slopes, self.weight, gradient, alive, self.norms, ROUNDING)
+        inside = 1.0 if steepest <= l1 else l1 / steepest
+
+        def value(share: float) -> float:
+            terms = self.conjugate(slopes, share)
+            square = 0.5 * float(gram_model.excess(gradient, alive, share, l1)) / l2 if l2 > 0.0 else 0.0
+            return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
+
+        shares = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
+        first, *others = ((1.0 - ROUNDING) * share for share in shares)  # slopes at their limits stay within them
+        best, share = value(first), first
+        if objective - best > CLOSE * abs(objective):
+            best, share = max([(best, share), *((value(other), other) for other in others)])
+        return Bound(best, slopes, share, gradient)
+
+    @override
+    def screened(self, w: FloatArray, gradient: FloatArray, share: float, gap: float) -> Array:
+        out = np.zeros(w.size, bool)
+        if math.isfinite(self.smoothness) and math.isfinite(gap):
+            radius = math.sqrt(2.0 * self.smoothness * max(gap, 0.0))
+            gram_model.screened(w, gradient, self.norms, share, radius, self.penalty.l1, out)
+        return out
 
     def _predicted(self, last: Last, slopes: FloatArray) -> FloatArray | None:
         """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.
@@ -190,8 +219,7 @@ class PointwiseProblem(SparseProblem):
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
-        weight = self.used(self.weight)
-        return np.asarray(weight * self._conjugate.values(self.used(self.risk.y), share * self.used(slopes) / weight))
+        return self._conjugate.weighted(self.used(self.risk.y), self.used(self.weight), self.used(slopes), share)
 
     @override
     def imbalance(self, slopes: FloatArray) -> float:

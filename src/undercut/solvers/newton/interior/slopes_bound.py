@@ -28,8 +28,7 @@ def slopes_bound(risk: LinearRisk, reg: Regularizer, w: FloatArray, g: FloatArra
     a = risk.design.rmatvec(g)
     share = reg.shrinkage(-a, ROUNDING * float(np.abs(a).sum()))
     used = risk.weight > 0.0
-    weight = risk.weight[used]
-    terms = weight * known.values(risk.y[used], share * g[used] / weight)
+    terms = known.weighted(risk.y[used], risk.weight[used], g[used], share)
     penalty = reg.conjugate(-share * a)
     size = float(np.abs(terms).sum()) + abs(penalty)
     return -float(terms.sum()) - penalty - ROUNDING * size, size

@@ -17,7 +17,7 @@ from undercut.contracts import (
     SortedScores,
 )
 from undercut.errors import CapabilityError
-from undercut.losses import CrammerSinger, Huber, HuberHinge, Logistic, SquaredHinge
+from undercut.losses import CrammerSinger, Exponential, Huber, HuberHinge, Logistic, Poisson, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
@@ -36,6 +36,7 @@ from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.small_program import SmallProgram
+from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.registry import AnySolver
 
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
@@ -46,6 +47,9 @@ STRONGEST_WIDE = 0.001  # the first where planes are long
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
+LEAST_WORK, SOME_WORK = 100_000, 1_000_000  # of a Gram matrix: it takes less time than a plane, or a Newton step
+MODERATE = 1.0  # condition of the dual of a small problem: up to here a few planes or Newton steps are enough
+WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss needs many Newton steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
 FEW_SAMPLES = 3000  # up to here equations of the size of the samples take some seconds at most
@@ -59,6 +63,8 @@ LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes 
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
 NEWTON_PARAMS = 500  # up to here a factorization costs less than the steps it saves
+HESSIAN_PARAMS, HESSIAN_SAMPLES = 300, 30  # of a dense X: parameters, and samples for each, so that ...
+HESSIAN_CONDITION = 30.0  # ... from this condition of the dual on Hessians take less time than products
 CLASS_PARAMS = 100  # the same for several classes, each pair of which has its own part of the Hessian
 PER_SAMPLE = 3  # features per sample: above, planes are shorter in the space of the scores
 BLOCK = 10**6  # entries that are squared at a time, in double precision
@@ -131,6 +137,12 @@ def has_margins(risk: Risk) -> bool:
 def is_narrow(risk: Risk) -> bool:
     X = features(risk) if isinstance(risk, LinearRisk | MulticlassRisk) else None
     return isinstance(X, Matrix) and X.shape[1] <= MOST_FEATURES
+
+
+def has_late_bound(risk: Risk, reg: Regularizer) -> bool:
+    """Whether planes at Newton points prove little until the end, so that a race would judge them wrongly."""
+    is_certain = is_narrow(risk) or (isinstance(risk, MulticlassRisk) and isinstance(risk.features, Matrix))
+    return is_certain and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg)
 
 
 def has_weak_hinge(risk: Risk, reg: Regularizer) -> bool:
@@ -262,10 +274,26 @@ def is_strong(risk: Risk, reg: Regularizer) -> bool:
 
 
 def needs_planes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether a small problem with a kinked loss has so many parameters and so small a lambda that planes are many."""
-    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix) or risk.n_params < SEVERAL_PARAMS:
+    """Whether planes for a small problem with a kinked loss take longer than one compiled call."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix):
         return False
-    return dual_condition(risk.design, reg) > STRONG
+    return _work(risk) <= LEAST_WORK or dual_condition(risk.design, reg) > MODERATE
+
+
+def needs_newton_steps(risk: Risk, reg: Regularizer) -> bool:
+    """Whether Newton steps for a small problem with a smooth loss take longer than one compiled call."""
+    if not isinstance(risk, LinearRisk) or not isinstance(risk.design, Matrix):
+        return False
+    if reg.strong_convexity < WEAK_SMOOTH:
+        return True
+    is_quick = _work(risk) <= SOME_WORK and isinstance(risk.loss, Logistic | Exponential | Poisson)
+    return is_quick and dual_condition(risk.design, reg) > MODERATE
+
+
+def _work(risk: LinearRisk) -> int:
+    """Of the smaller Gram matrix of X."""
+    n, d = risk.design.shape
+    return int(n * d * min(n, d))
 
 
 def is_strongest(risk: Risk, reg: Regularizer) -> bool:
@@ -281,13 +309,21 @@ def samples_per_feature(risk: Risk) -> float:
     return X.shape[0] / X.shape[1] if isinstance(X, Matrix) and X.shape[1] > 0 else math.inf
 
 
-def has_large_hessian(risk: Risk) -> bool:
+def has_large_hessian(risk: Risk, reg: Regularizer) -> bool:
     """Whether a Newton step by products costs less than a Hessian, and the samples determine w."""
     if isinstance(risk, MulticlassRisk):
         return risk.n_params > CLASS_PARAMS
     if not isinstance(risk, LinearRisk) or risk.n_params <= SEVERAL_FEATURES or has_short_rows(risk):
         return False
-    return 2.0 < samples_per_feature(risk) < math.inf
+    return 2.0 < samples_per_feature(risk) < math.inf and not _has_many_products(risk, reg)
+
+
+def _has_many_products(risk: LinearRisk, reg: Regularizer) -> bool:
+    """Whether X is dense and lambda so small that products for a certified gap take longer than some Hessians."""
+    if not isinstance(risk.design, DenseDesign) or risk.n_params > HESSIAN_PARAMS:
+        return False
+    is_tall = samples_per_feature(risk) >= HESSIAN_SAMPLES
+    return is_tall and dual_condition(risk.design, reg) > HESSIAN_CONDITION
 
 
 def has_short_rows(risk: LinearRisk) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undercut.contracts import QuadraticRegularizer
 from undercut.solvers.bundle.level_bundle import LevelBundle
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_PARAMS,
     FEW_SAMPLES,
     MANY_FEATURES,
@@ -17,14 +17,7 @@ from undercut.solvers.conditions import (
     is_wide,
     samples_per_feature,
 )
-from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
-from undercut.solvers.coordinate.primal_dual import PrimalDual
-from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
-from undercut.solvers.coordinate.smoothing import Smoothing
-from undercut.solvers.coordinate.working_set import WorkingSet
-from undercut.solvers.newton.column_generation import ColumnGeneration
-from undercut.solvers.newton.interior_point import InteriorPoint
-from undercut.solvers.penalty_conditions import (
+from undercut.solvers.choice.penalty_conditions import (
     FEW_NONZEROS,
     TINY_SHARE,
     ends_a_path,
@@ -34,9 +27,16 @@ from undercut.solvers.penalty_conditions import (
     has_full_working_sets,
     has_sparse_margins,
 )
+from undercut.solvers.choice.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
+from undercut.solvers.choice.sweep_conditions import LONG_ENTRIES, MANY_PER_FEATURE
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.primal_dual import PrimalDual
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
+from undercut.solvers.coordinate.smoothing import Smoothing
+from undercut.solvers.coordinate.working_set import WorkingSet
+from undercut.solvers.newton.column_generation import ColumnGeneration
+from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.relay import Relay
-from undercut.solvers.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS, Row
-from undercut.solvers.sweep_conditions import LONG_ENTRIES, MANY_PER_FEATURE
 
 PENALTY_ROWS = (
     Row(

@@ -11,7 +11,7 @@ from undercut.losses import Logistic
 from undercut.maps.dense import DenseDesign
 from undercut.regularizers import L1, ElasticNet
 from undercut.risks import LinearRisk, MulticlassRisk, ScoreRisk
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_PARAMS,
     accepts,
     has_few_params,
@@ -21,9 +21,9 @@ from undercut.solvers.conditions import (
     is_kinked,
     is_short,
 )
+from undercut.solvers.choice.sweep_conditions import has_long_rows
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.newton.small_program import SmallProgram
-from undercut.solvers.sweep_conditions import has_long_rows
 
 NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
 FEW_NONZEROS = 0.3  # the same: from here on planes of a kinked loss take less time than interior point steps

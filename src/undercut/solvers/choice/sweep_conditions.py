@@ -12,7 +12,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import LinearRisk, MulticlassRisk
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_SAMPLES,
     LARGE,
     MANY_FEATURES,
@@ -39,6 +39,7 @@ from undercut.solvers.conditions import (
     spread,
 )
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
+from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 
 STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
@@ -63,8 +64,12 @@ WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hing
 SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 
-PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where sweeps or planes do well ...
-MANY_PER_FEATURE = 1000  # ... and elsewhere; samples per feature above which few planes are enough for coarse gaps
+PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where others do well, elsewhere
+PROXIMAL_FREE = 0.001  # ... and with free intercepts, whose planes are expensive
+MANY_PER_FEATURE = 1000  # samples per feature above which few planes are enough for coarse gaps
+CLASS_EQUATIONS = 1000  # of an interior point step with fewer samples than features, at most
+SCORE_WORK = 2000.0  # of such a step for every score, in operations
+LITTLE_CLASS_WORK, MOST_CLASS_WORK = 1.5e7, 2e10  # operations of a step that takes a millisecond, a third of a second
 
 
 def has_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
@@ -78,7 +83,7 @@ def has_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
     has_few = risk.features.shape[1] <= SEVERAL_FEATURES and samples_per_feature(risk) > MANY_PER_FEATURE
     if has_few and not risk.fit_intercept:
         return False
-    return dual_condition(cast(Matrix, risk.features), reg) > (PROXIMAL if does_well else PROXIMAL_EARLY)
+    return _has_enough_condition(risk, reg, does_well)
 
 
 def has_fine_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
@@ -86,13 +91,39 @@ def has_fine_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
     if not (isinstance(risk, MulticlassRisk) and _may_have_proximal_sweeps(risk, reg)):
         return False
     does_well = has_several_features(risk) and not risk.fit_intercept
-    return dual_condition(cast(Matrix, risk.features), reg) > (PROXIMAL if does_well else PROXIMAL_EARLY)
+    return _has_enough_condition(risk, reg, does_well)
+
+
+def _has_enough_condition(risk: MulticlassRisk, reg: Regularizer, does_well: bool) -> bool:
+    least = PROXIMAL_FREE if risk.fit_intercept else PROXIMAL if does_well else PROXIMAL_EARLY
+    return dual_condition(cast(Matrix, risk.features), reg) > least
 
 
 def _may_have_proximal_sweeps(risk: MulticlassRisk, reg: Regularizer) -> bool:
+    return risk.features.shape[1] <= MANY_FEATURES and isinstance(reg, L2) and accepts(ProximalSweeps(), risk, reg)
+
+
+def has_few_class_equations(risk: Risk, reg: Regularizer) -> bool:
+    """Whether interior point steps for a margin loss of several classes take next to no time, or X has few samples.
+
+    Sweeps would be few in most cases, but many where features have very different sizes or are nearly the same.
+    """
+    if not (isinstance(risk, MulticlassRisk) and accepts(ClassInteriorPoint(), risk, reg)):
+        return False
     n_samples, n_features = risk.features.shape
-    is_large = n_samples * n_features >= LARGE and n_features <= MANY_FEATURES
-    return is_large and isinstance(reg, L2) and accepts(ProximalSweeps(), risk, reg)
+    is_wide = n_samples < n_features and risk.n_classes * n_samples <= CLASS_EQUATIONS
+    return is_wide or _class_work(risk) <= LITTLE_CLASS_WORK
+
+
+def has_some_class_equations(risk: MulticlassRisk) -> bool:
+    """Whether such steps take a third of a second at most, so that some twenty may be tried."""
+    return _class_work(risk) <= MOST_CLASS_WORK
+
+
+def _class_work(risk: MulticlassRisk) -> float:
+    """Operations of an interior point step: samples times squared parameters, and some for every score."""
+    n_params = risk.n_classes * min(risk.features.shape)
+    return float(risk.n_samples) * (float(n_params) ** 2 + SCORE_WORK * risk.n_classes)
 
 
 def may_have_good_free_sweeps(risk: Risk, reg: Regularizer) -> bool:

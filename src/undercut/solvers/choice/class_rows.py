@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from undercut.contracts import Risk
+from undercut.risks import MulticlassRisk
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
-from undercut.solvers.conditions import (
+from undercut.solvers.choice.conditions import (
     FEW_SAMPLES,
     MANY_FEATURES,
     SEVERAL_FEATURES,
@@ -13,36 +15,57 @@ from undercut.solvers.conditions import (
     is_strong,
     is_wide,
 )
-from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
-from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
-from undercut.solvers.relay import Relay
-from undercut.solvers.row import FINE, Row
-from undercut.solvers.sweep_conditions import (
+from undercut.solvers.choice.row import FINE, Row
+from undercut.solvers.choice.sweep_conditions import (
+    CLASS_EQUATIONS,
     MANY_PER_FEATURE,
     TRIED_CLASSES,
+    has_few_class_equations,
     has_fine_proximal_sweeps,
     has_proximal_sweeps,
+    has_some_class_equations,
     may_have_good_free_sweeps,
 )
+from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
+from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
+from undercut.solvers.race import Race
+from undercut.solvers.registry import AnySolver
+from undercut.solvers.relay import Relay
 
 PROXIMAL_THEN_PLANES = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
+PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
+
+
+def proximal_solver(risk: Risk) -> AnySolver:
+    """Sweeps with proximal points, beside interior point steps where these take little time."""
+    assert isinstance(risk, MulticlassRisk)
+    return PROXIMAL_OR_POINTS if has_some_class_equations(risk) else PROXIMAL_THEN_PLANES
+
 
 CLASS_ROWS = (
     Row(
-        f"several classes, margin loss, gap below {FINE:g}, large X with at most {MANY_FEATURES} features, not strong; "
+        f"several classes, margin loss with L2, fewer samples than features and {CLASS_EQUATIONS} equations of these, "
+        "or few parameters and samples",
+        has_few_class_equations,
+        lambda risk: ClassInteriorPoint(),
+        "some twenty steps of a few milliseconds, whatever lambda and the sizes of the features are",
+    ),
+    Row(
+        f"several classes, margin loss, gap below {FINE:g}, at most {MANY_FEATURES} features, not strong; "
         f"lambda small where X is sparse with over {SEVERAL_FEATURES} features and intercepts are not free",
         has_fine_proximal_sweeps,
-        lambda risk: PROXIMAL_THEN_PLANES,
-        "proximal points make sweeps few at any lambda, and interior point steps on few shares give the last digits",
+        proximal_solver,
+        "proximal points make sweeps few at most lambdas; interior point steps, where they cost little, at any",
         is_fine=True,
     ),
     Row(
-        f"several classes, margin loss, large X with at most {MANY_FEATURES} features, not strong; without free "
+        f"several classes, margin loss, at most {MANY_FEATURES} features, not strong; without free "
         f"intercepts over {SEVERAL_FEATURES} features or at most {MANY_PER_FEATURE} samples for each, and lambda small "
         "where X is sparse",
         has_proximal_sweeps,
-        lambda risk: PROXIMAL_THEN_PLANES,
-        "proximal points make sweeps few at any lambda",
+        proximal_solver,
+        "proximal points make sweeps few at most lambdas; likewise",
     ),
     Row(
         "several classes, margin loss, free intercepts, large X; sparse with over "
