@@ -106,8 +106,9 @@ def test_products_are_those_of_the_rows_in_memory(opened, form, width):
 def test_a_fit_is_the_one_of_rows_in_memory(opened, loss, fit_intercept):
     design = opened(X).X
     stop = Stop(gap_rel=1e-6)
+    solver = resolve("auto", LinearRisk(design, LABELS, named(loss), None, fit_intercept), L2(0.01), 1e-6)
     results = [
-        minimize(LinearRisk(form, LABELS, named(loss), None, fit_intercept), L2(0.01), stop=stop)
+        minimize(LinearRisk(form, LABELS, named(loss), None, fit_intercept), L2(0.01), solver, stop=stop)
         for form in (design, X)
     ]
     assert results[0].status is results[1].status
@@ -162,7 +163,8 @@ def test_auto_keeps_no_more_planes_than_fit(opened):
     risk = LinearRisk(design, LABELS, named("hinge"))
     limited = LineSearchBundle(max_planes=30)
     assert resolve("auto", risk, L2(1e-2)).candidates == (limited, InteriorPoint(), limited)
-    assert resolve("auto", LinearRisk(X, LABELS, named("hinge")), L2(1e-2)).candidates[0] == LineSearchBundle()
+    many = LinearRisk(np.tile(X, (4, 1)), np.tile(LABELS, 4), named("hinge"))
+    assert resolve("auto", many, L2(1e-2)).candidates[0] == LineSearchBundle()
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_what_is_no_solver_is_refused(solver):
 
 @pytest.mark.parametrize("loss", ALL)
 def test_auto_picks_newton_for_few_smooth_parameters_and_a_line_search_otherwise(loss):
-    picked = resolve("auto", Problem(loss).risk(), L2(1.0))
+    picked = resolve("auto", Problem(loss, n=300, d=5).risk(), L2(1.0))
     smooth = LeastSquares if loss == "squared" else Newton
     first = picked.candidates[0] if isinstance(picked, Relay) else picked
     assert isinstance(first, smooth if loss in SMOOTH else LineSearchBundle)

@@ -235,7 +235,7 @@ def class_products(dense, indptr, columns, values, constant, A, V):
     which, moved = np.empty(n_classes, np.int32), np.empty(n_classes)
     V[:] = 0.0
     for i in range(A.shape[0]):
-        count = 0
+        count = np.int64(0)
         for k in range(n_classes):
             which[count], moved[count] = k, -A[i, k]
             count += A[i, k] != 0.0
