@@ -164,7 +164,7 @@ def test_auto_keeps_no_more_planes_than_fit(opened):
     limited = LineSearchBundle(max_planes=30)
     assert resolve("auto", risk, L2(1e-2)).candidates == (limited, InteriorPoint(), limited)
     many = LinearRisk(np.tile(X, (4, 1)), np.tile(LABELS, 4), named("hinge"))
-    assert resolve("auto", many, L2(1e-2)).candidates[0] == LineSearchBundle()
+    assert LineSearchBundle() in resolve("auto", many, L2(1e-2)).candidates
 
 
 @pytest.mark.parametrize(
