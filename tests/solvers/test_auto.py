@@ -132,6 +132,7 @@ PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERA
 PROXIMAL_FIRST = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
 PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
 NEWTON_THEN_DUAL = Relay(candidates=(TruncatedNewton(), DualCoordinate(), TruncatedNewton()))
+PLANES_OR_NEWTON = Race(candidates=(LineSearchBundle(), TruncatedNewton()))
 NEWTON_OR_PLANES = Race(candidates=(TruncatedNewton(), LineSearchBundle()))
 
 CASES = [
@@ -255,7 +256,9 @@ CASES = [
     (sparse(400, 1500, Logistic()), L2(1e-6), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
     (sparse(400, 1500, Logistic()), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(2000, 1500, Logistic()), L2(1e-6), TruncatedNewton()),
-    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), NEWTON_OR_PLANES),
+    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), PLANES_OR_NEWTON),
+    (sparse(400, 3001, Logistic(), fit_intercept=True), L2(1e-6), PLANES_OR_NEWTON),
+    (sparse(3001, 3001, Logistic(), fit_intercept=True), L2(1e-6), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
     (sparse(30, 30, Hinge()), L2(0.1), ONE_CALL),

@@ -141,8 +141,15 @@ def is_narrow(risk: Risk) -> bool:
 
 def has_late_bound(risk: Risk, reg: Regularizer) -> bool:
     """Whether planes at Newton points prove little until the end, so that a race would judge them wrongly."""
-    is_certain = is_narrow(risk) or (isinstance(risk, MulticlassRisk) and isinstance(risk.features, Matrix))
+    has_classes = isinstance(risk, MulticlassRisk) and isinstance(risk.features, Matrix)
+    is_certain = is_narrow(risk) or has_classes or 1.0 <= samples_per_feature(risk) < math.inf
     return is_certain and reg.strong_convexity < WEAK and accepts(TruncatedNewton(), risk, reg)
+
+
+def has_few_planes(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a smooth loss of one score has fewer samples than features in a sparse X, so that planes are few."""
+    is_wider = large_sparse(risk) is not None and samples_per_feature(risk) < 1.0
+    return is_wider and isinstance(risk, LinearRisk) and accepts(TruncatedNewton(), risk, reg)
 
 
 def has_weak_hinge(risk: Risk, reg: Regularizer) -> bool:

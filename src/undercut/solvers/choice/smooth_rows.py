@@ -13,6 +13,7 @@ from undercut.solvers.choice.conditions import (
     SHORT_ROWS,
     WEAK,
     accepts,
+    has_few_planes,
     has_large_hessian,
     has_late_bound,
     has_weak_hinge,
@@ -81,7 +82,8 @@ SMOOTH_ROWS = (
         "the second takes over where few samples are within the margin: Newton steps are many there, sweeps short",
     ),
     Row(
-        f"smooth loss, lambda below {WEAK:g}, at most {MOST_FEATURES} features in main memory, or several classes",
+        f"smooth loss, lambda below {WEAK:g}, X in main memory with at most {MOST_FEATURES} features or as many as "
+        "samples, or several classes",
         has_late_bound,
         lambda risk: (
             Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
@@ -89,6 +91,12 @@ SMOOTH_ROWS = (
             else TruncatedNewton()
         ),
         "an approximate inverse makes directions cheap; with many parameters planes stall; its late bound loses races",
+    ),
+    Row(
+        "smooth loss of one score, sparse X with more features than samples",
+        has_few_planes,
+        lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
+        "planes take half to all of the time of Newton steps",
     ),
     Row(
         "the risk is smooth and has Hessian products",
