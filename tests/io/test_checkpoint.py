@@ -14,6 +14,7 @@ from undercut import L2, FunctionRisk, Hinge, LinearRisk, Progress, Stop, minimi
 from undercut.callbacks import Checkpoint
 from undercut.contracts import QuadraticRegularizer, Risk, Solver
 from undercut.errors import CheckpointError, ParameterError
+from undercut.io import checkpoint
 from undercut.io.checkpoint import Content, check_writable, read_checkpoint, write_checkpoint
 from undercut.solvers.saving.checkpoint import load_run
 
@@ -171,3 +172,12 @@ def test_a_file_names_no_class_of_another_library(path):
     write_checkpoint(path, content)
     with pytest.raises(CheckpointError, match="subprocess:Popen, which is no class of this problem"):
         minimize(*problem(), resume=path)
+
+
+def test_two_processes_may_check_the_same_path_at_once(tmp_path, monkeypatch):
+    def removed_by_the_other(path, content):
+        path.write_bytes(content)
+        path.unlink()
+
+    monkeypatch.setattr(checkpoint, "_write_through", removed_by_the_other)
+    check_writable(tmp_path / "model.uc", "results")

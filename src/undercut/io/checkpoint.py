@@ -107,7 +107,7 @@ def check_writable(path: str | Path, what: str) -> None:
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         _write_through(partial, PROBE)
-        partial.unlink()
+        partial.unlink(missing_ok=True)  # another process with the same path may have removed it
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
