@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -352,6 +354,10 @@ def test_directions_are_damped_after_a_step_that_was_far_too_long(monkeypatch):
     short = [at for at, state in enumerate(states) if 0.0 < state.t < truncated_newton.LONG]
     assert short
     assert all(states[at].damping > (states[at - 1].damping if at else 0.0) for at in short)
+    restored = [TruncatedNewton().restored(risk, reg, replace(state, inverse=None)) for state in states]
+    for state, again in zip(states, restored, strict=True):
+        if state.inverse is not None:
+            np.testing.assert_array_equal(again.inverse(state.cut.a), state.inverse(state.cut.a))
     damped = minimize(risk, reg, TruncatedNewton(), stop=stop)
     monkeypatch.setattr(truncated_newton, "_damping", lambda *_: 0.0)
     plain = minimize(risk, reg, TruncatedNewton(), stop=stop)

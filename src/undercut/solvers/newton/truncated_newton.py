@@ -100,7 +100,10 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
         if not isinstance(risk, CurvedMulticlassRisk):
             return moved
         damping = _damping(state.damping, moved.t, float(target @ direction) / float(direction @ direction))
-        return replace(moved, damping=damping if damping > NEGLIGIBLE * reg.strong_convexity else 0.0)
+        damping = damping if damping > NEGLIGIBLE * reg.strong_convexity else 0.0
+        if damping != state.damping:  # an inverse is that of the damped Hessian
+            moved = replace(moved, damping=damping, inverse=None, inverted=None)
+        return moved
 
     def _directed(
         self, risk: CurvedRisk, reg: QuadraticRegularizer, state: TruncatedNewtonState, target: FloatArray
@@ -156,7 +159,8 @@ class TruncatedNewton(Solver[TruncatedNewtonState, CurvedRisk, QuadraticRegulari
     ) -> TruncatedNewtonState:
         if state.inverted is None:
             return state
-        return replace(state, inverse=state.inverted.inverse(reg.hessian_diagonal(risk.n_params)))
+        ridge = reg.hessian_diagonal(risk.n_params) + state.damping
+        return replace(state, inverse=state.inverted.inverse(ridge))
 
 
 def _hessian(risk: CurvedRisk, state: TruncatedNewtonState) -> HessianOperator:
