@@ -32,6 +32,7 @@ from undercut.errors import CapabilityError
 from undercut.regularizers import Boxed, Entropy, Quadratic
 from undercut.solvers import InteriorPoint
 from undercut.solvers.newton.factor import Factor
+from undercut.solvers.newton.interior import crossover
 
 PIECEWISE = [name for name, case in LOSSES.items() if isinstance(case.loss, PiecewiseLinearLoss)]
 TIGHT = Stop(gap_rel=1e-8, max_steps=100)
@@ -368,3 +369,23 @@ def test_more_equations_than_a_step_can_solve_are_refused_before_the_first(reg):
 
 def test_many_features_are_accepted_where_samples_are_few():
     InteriorPoint().check(wide(50, 44_000), L1(1e-3))
+
+
+@pytest.mark.parametrize("n_plain", [0, 1], ids=["squares", "intercept"])
+def test_a_crossover_without_the_parameters_that_have_squares_is_the_same(rng, n_plain):
+    A, squares = rng.standard_normal((6, 15)), rng.random(15) + 0.1
+    squares[15 - n_plain :] = 0.0
+    soft, force, miss = 0.1 * rng.random(6), rng.standard_normal(15), rng.standard_normal(6)
+    whole = crossover._least_change(A, squares, soft, force, miss)
+    few = crossover._least_change_of_few(A, squares, soft, force, miss)
+    for mine, theirs in zip(few, whole, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-10)
+
+
+def test_many_features_do_not_make_a_crossover_expensive(rng, monkeypatch):
+    X = rng.standard_normal((30, 2500))
+    risk = LinearRisk(X, rng.standard_normal(30), EpsilonInsensitive(0.1), fit_intercept=True)
+    sizes, solve = [], crossover.lstsq
+    monkeypatch.setattr(crossover, "lstsq", lambda M, *args, **named: sizes.append(M.shape) or solve(M, *args, **named))
+    assert minimize(risk, L2(1e-5), InteriorPoint(), stop=Stop(gap_rel=1e-9)).status is Status.CONVERGED
+    assert all(max(size) <= 2 * 30 + 1 for size in sizes)

@@ -18,6 +18,7 @@ from undercut.solvers.newton.interior.kinked_program import KinkedProgram
 from undercut.solvers.newton.interior.mehrotra import Iterate
 from undercut.types import Array, FloatArray
 
+MANY = 1000  # parameters with a square above which they are eliminated: dense equations would take seconds
 RANK = 1e-13  # relative size of what counts as zero in the equations
 
 
@@ -94,9 +95,27 @@ def _least_change(
     """The shortest solution of ``squares dx + A' du = force`` and ``A dx - soft du = miss``."""
     if not squares.any() and not soft.any():
         return _shortest(A, miss), _shortest(A.T, force)
+    if np.count_nonzero(squares) > MANY:
+        return _least_change_of_few(A, squares, soft, force, miss)
     M = np.block([[np.diag(squares), A.T], [A, -np.diag(soft)]])
     both = _shortest(M, np.concatenate([force, miss]))
     return both[: squares.size], both[squares.size :]
+
+
+def _least_change_of_few(
+    A: FloatArray, squares: FloatArray, soft: FloatArray, force: FloatArray, miss: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same without the parameters that have a square, which follow from du: ``dx = (force - A' du) / squares``."""
+    own, few = squares > 0.0, squares == 0.0
+    scaled = A[:, own] / squares[own]
+    M = np.block(
+        [[np.zeros((few.sum(), few.sum())), A[:, few].T], [A[:, few], -(scaled @ A[:, own].T) - np.diag(soft)]]
+    )
+    both = _shortest(M, np.concatenate([force[few], miss - scaled @ force[own]]))
+    dx, du = np.empty_like(squares), both[np.count_nonzero(few) :]
+    dx[few] = both[: np.count_nonzero(few)]
+    dx[own] = (force[own] - A[:, own].T @ du) / squares[own]
+    return dx, du
 
 
 def _shortest(M: FloatArray, b: FloatArray) -> FloatArray:
