@@ -46,6 +46,14 @@ def linear(loss, *, fit_intercept=False, sparse=False):
     return LinearRisk(sp.csr_matrix(X) if sparse else X, y, loss, fit_intercept=fit_intercept)
 
 
+def short_rows(common=0):
+    """Four entries a sample of features that are rare, and some of features that nearly all samples have."""
+    rng = np.random.default_rng(7)
+    X = sp.random(600, 500, density=4 / 500, format="csr", random_state=rng, data_rvs=rng.standard_normal)
+    X = sp.csr_matrix(sp.hstack([X, 1.0 + 0.01 * rng.standard_normal((600, common))]))
+    return LinearRisk(X, rng.standard_normal(600), Squared(), fit_intercept=True)
+
+
 def several(loss, **settings):
     X, _ = samples()
     return MulticlassRisk(X, np.arange(60) % 3, loss, **settings)
@@ -133,6 +141,8 @@ CASES = {
     "dual_coordinate clusters": lambda: (contradicted(), L2(1e-7)),
     "dual_coordinate softmax": lambda: (several(Softmax()), L2_SMALL),
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
+    "working_set cyclic": lambda: (short_rows(), L1(3e-3)),
+    "working_set slow": lambda: (short_rows(common=20), L1(1e-5)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
     "working_set sampled": lambda: (many_samples(), L1(1e-5)),

@@ -8,6 +8,7 @@ from undercut._jit.compile import njit
 from undercut._jit.prefetch import prefetch
 
 AHEAD = 4  # a column is fetched into the cache so many columns before its turn
+ROUNDED = 1e-14  # share of a second derivative that is put down to rounding
 OVER = 1.4  # length of a step of coordinate descent, in steps to the minimizer: below 2 each decreases the objective
 
 
@@ -87,7 +88,7 @@ def add_scores(starts, rows, values, active, w, out):
 
 
 @njit(cache=True, inline="always")
-def _minimizer(w, gradient, bend, l1, l2):
+def minimizer(w, gradient, bend, l1, l2):
     """The minimizer of ``gradient (v - w) + bend/2 (v - w)^2 + l1 |v| + l2/2 v^2``."""
     total = bend + l2
     if total <= 0.0:
@@ -118,9 +119,10 @@ def _fetch(starts, rows, values, soon, later):
 
 
 @njit(cache=True, inline="always")
-def _centered(bend, mean, unit):
-    """The second derivative in a parameter where the intercept is the best for every value of it."""
-    return max(0.0, bend - unit * mean * mean)
+def centered(bend, mean, unit):
+    """The second derivative in a parameter where the intercept is the best for every value of it; 0 if constant."""
+    own = bend - unit * mean * mean
+    return own if own > ROUNDED * bend else 0.0
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -140,8 +142,8 @@ def descend(starts, rows, values, d, z, gradient, bend, l1, l2, means, unit, w, 
         for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
             i = np.uint64(rows[k])
             slope += values[k] * d[i] * z[i]
-        own = _centered(bend[j], means[j], unit)
-        best = _minimizer(w[j], gradient[j] + slope, own, l1, l2)
+        own = centered(bend[j], means[j], unit)
+        best = minimizer(w[j], gradient[j] + slope, own, l1, l2)
         violation = max(violation, abs(best - w[j]) * (own + l2))
         best = _relaxed(w[j], best)
         delta = best - w[j]
@@ -162,8 +164,8 @@ def descend_dense(XT, d, z, gradient, bend, l1, l2, means, unit, w, active):
         slope = shift * means[j]
         for i in range(z.size):
             slope += x[i] * d[i] * z[i]
-        own = _centered(bend[j], means[j], unit)
-        best = _minimizer(w[j], gradient[j] + slope, own, l1, l2)
+        own = centered(bend[j], means[j], unit)
+        best = minimizer(w[j], gradient[j] + slope, own, l1, l2)
         violation = max(violation, abs(best - w[j]) * (own + l2))
         best = _relaxed(w[j], best)
         delta = best - w[j]
@@ -185,7 +187,7 @@ def descend_gram(H, gradient, l1, l2, w, n_epochs, tol):
     for _ in range(n_epochs):
         violation = 0.0
         for j in range(w.size):
-            best = _minimizer(w[j], gradient[j], H[j, j], l1, l2)
+            best = minimizer(w[j], gradient[j], H[j, j], l1, l2)
             delta = best - w[j]
             if delta != 0.0:
                 violation = max(violation, abs(delta) * (H[j, j] + l2))

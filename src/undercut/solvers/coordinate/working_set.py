@@ -10,7 +10,8 @@ of every u that sums to zero where the intercept is free:
     - sum_i weight_i l_i*(u_i / weight_i) - sum_j max(0, |<x_j, u>| - l1)^2 / (2 l2)     (l2 = 0: u scaled into the box)
 
 and the gap says which parameters are zero at every solution (Ndiaye et al. 2017): these are not looked at again.
-Where the loss is logistic and samples are many, the first point is about the solution for an eighth of them.
+Where the loss is squared and rows are short, cyclic descent on nearly all features takes one step to the gap asked for;
+where it is logistic and samples are many, the first point is about the solution for an eighth of them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from undercut.risks import LinearRisk, MulticlassRisk
 from undercut.solvers.bounds import tighter
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.class_problem import ClassProblem
-from undercut.solvers.coordinate.working.columns import Columns, Tolerance, column_norms
+from undercut.solvers.coordinate.working.columns import Columns, ModelGap, Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns
 from undercut.solvers.coordinate.working.gram_columns import GramColumns
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
@@ -58,7 +59,10 @@ MISFIT = 0.3  # ... or until violations are expected to add this share of that g
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 SHRUNK = 0.5  # share of a working set: where no more than that is needed, the others are left out
-MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them
+MANY = 2  # of what a working set needs: if there are fewer parameters than that, it holds all of them ...
+MANY_CYCLIC = 8  # ... or than that, where cyclic descent costs less than another step
+WITHIN = 0.9  # share of the gap asked for at which cyclic descent on all features ends
+PART = 0.1  # share of the gap at which that on some of them does
 MANY_SAMPLES = 100  # per parameter: from here on ...
 SOME = 0.125  # ... this share of them is minimized over first, ...
 ROUGH = 0.1  # ... to this relative gap, ...
@@ -165,6 +169,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
 
         # 2. Newton steps on it, no more accurate than the other features deserve.
         effort = _effort(problem, columns, state)
+        if isinstance(columns, SparseColumns) and not columns.is_slow and problem.is_cyclic(columns.ids):
+            effort = effort._replace(n_newton=1, gap=_model_gap(columns, state))
         moved = state.moved if effort.tol is None else 0.0
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping, moved)
         gradient = point.gradient[columns.ids].reshape(-1)
@@ -188,6 +194,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         columns = _problem(risk, reg, state.norms).columns(state.columns.ids)
         if isinstance(columns, SampledColumns) and isinstance(state.columns, SampledColumns):
             columns.resume(state.columns)
+        if isinstance(columns, SparseColumns) and isinstance(state.columns, SparseColumns):
+            columns.is_slow = state.columns.is_slow
         return replace(state, columns=columns)
 
     def _columns(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Columns:
@@ -198,7 +206,10 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         used = _is_used(problem.by_feature(state.w))
         size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
         if last is None or _outside(violation, last.ids) > OUTSIDE * float(violation.max(initial=0.0)):
-            return problem.columns(_likely(state, used, size), last)
+            likely = _likely(state, used, size)
+            if problem.is_cyclic(likely) and not (isinstance(last, SparseColumns) and last.is_slow):
+                likely = _likely(state, used, size, MANY_CYCLIC)
+            return problem.columns(likely, last)
         if size < SHRUNK * last.ids.size and isinstance(last, SparseColumns):  # whose columns are copied at little cost
             return problem.columns(np.intersect1d(_likely(state, used, size), last.ids, assume_unique=True), last)
         return last
@@ -209,10 +220,10 @@ def _is_used(w: FloatArray) -> Array:
     return np.asarray(w if w.ndim == 1 else w.any(axis=1), bool)
 
 
-def _likely(state: WorkingSetState, used: Array, size: int) -> Array:
+def _likely(state: WorkingSetState, used: Array, size: int, many: int = MANY) -> Array:
     """The features that are used, and those with the largest slopes."""
     candidates = np.flatnonzero(state.alive | used)
-    if candidates.size <= MANY * size:
+    if candidates.size <= many * size:
         return candidates
     rank = np.where(used, math.inf, largest(np.abs(state.point.gradient)))[candidates]
     return np.sort(candidates[np.argpartition(-rank, size)[:size]])
@@ -229,6 +240,15 @@ def _effort(problem: SparseProblem, columns: Columns, state: WorkingSetState) ->
     if columns is not state.columns:
         return Effort(FIRST_NEWTON, FIRST_ROUNDS)
     return Effort(1 if _is_costly(columns, state) else MAX_NEWTON, MAX_ROUNDS)
+
+
+def _model_gap(columns: Columns, state: WorkingSetState) -> ModelGap:
+    """The gap to which to minimize over a working set: that of the run where no other feature is alive."""
+    last = state.progress
+    is_whole = np.count_nonzero(state.alive[columns.ids]) == np.count_nonzero(state.alive)
+    wanted = WITHIN * wanted_gap(last)
+    gap = wanted if is_whole and wanted > 0.0 else max(wanted, PART * last.gap)
+    return ModelGap(min(gap / max(last.objective, 1e-300), PART), state.point.value)
 
 
 def _is_worth_a_sample(risk: SparseRisk, reg: Regularizer) -> TypeGuard[LinearRisk]:

@@ -52,11 +52,19 @@ class Penalty(NamedTuple):
         return float((np.abs(w) * np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w)).sum())
 
 
+class ModelGap(NamedTuple):
+    """A duality gap of the model that is this share of its value and ``base``."""
+
+    share: float
+    base: float
+
+
 class Tolerance(NamedTuple):
-    """How accurately to minimize a model: until one of both is met."""
+    """How accurately to minimize a model: until one of them is met."""
 
     violation: float  # the largest
     misfit: float = 0.0  # what violations of parameters that are not zero add to the gap if each is corrected alone
+    gap: ModelGap | None = None  # which only cyclic descent sees, instead of the others
 
     def is_met(self, w: FloatArray, gradient: FloatArray, penalty: Penalty) -> bool:
         if penalty.largest_violation(w, gradient) <= self.violation:

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from undercut._jit import working_set as kernels
+from undercut._jit import sparse_model, working_set as kernels
 from undercut._jit.permute import permute
 from undercut.deadline import expired
 from undercut.maps.csr import ColumnParts, SparseDesign
@@ -23,6 +23,7 @@ from undercut.solvers.coordinate.working.columns import (
     SLICE,
     Columns,
     Model,
+    ModelGap,
     Move,
     Penalty,
     PointwiseModel,
@@ -85,7 +86,10 @@ class DirectColumns(Columns):
     def minimize(
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:
-        trial = Trial(self, model, penalty, w, gradient)
+        return self.refined(Trial(self, model, penalty, w, gradient), tol, n_rounds)
+
+    def refined(self, trial: Trial, tol: Tolerance, n_rounds: int) -> Move:
+        """Where a trial is after more rounds."""
         fit = max(1, SLICE // ((EPOCHS + max(CG_STEPS)) * (self.n_entries + self.n_samples)))
         for _ in range(min(fit, n_rounds)):
             if not trial.descend(tol) or expired():
@@ -102,11 +106,17 @@ class CompressedColumns(DirectColumns):
 
 
 class SparseColumns(CompressedColumns):
-    """Columns of a design with one parameter each; ``last`` is the working set before."""
+    """Columns of a design with one parameter each; ``last`` is the working set before.
+
+    A model of which a gap is asked for is minimized by cyclic descent as long as that is fast.
+    """
+
+    is_slow = False  # whether cyclic descent turned out to be
 
     def __init__(self, design: SparseDesign, ids: Array, last: Columns | None = None) -> None:
         known = last if isinstance(last, SparseColumns) else None
         self.ids = ids
+        self.is_slow = known is not None and known.is_slow
         self.n_samples = design.shape[0]
         self.parts = column_parts(design, ids, *((known.ids, known.parts) if known else NONE))
         self.n_entries = self.parts[1].size
@@ -136,6 +146,39 @@ class SparseColumns(CompressedColumns):
         assert isinstance(trial.model, PointwiseModel)
         fixed = (*trial.fixed, self._means, trial.unit)
         return float(kernels.descend(*self.parts, trial.model.bend, trial.z, *fixed, trial.w, active))
+
+    @override
+    def minimize(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
+    ) -> Move:
+        if tol.gap is None or self.is_slow:
+            return super().minimize(model, w, gradient, penalty, tol, n_rounds)
+        now, b, self.is_slow = self._descended(model, w, gradient, penalty, tol.gap)
+        z = self.scores(now - w) + b
+        if not self.is_slow:
+            return Move(now, z)
+        trial = Trial(self, model, penalty, w, gradient)
+        trial.go_to(now, b, z)
+        return self.refined(trial, tol, n_rounds)
+
+    def _descended(
+        self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, gap: ModelGap
+    ) -> tuple[FloatArray, float, bool]:
+        """Parameters and intercept after cyclic descent, and whether it ended because it is slow."""
+        assert isinstance(model, PointwiseModel)
+        starts, rows, values = self.parts
+        root, total = np.sqrt(model.bend), float(model.totals.sum())
+        scaled, bends, means = np.empty_like(values), np.empty(w.size), np.empty(w.size)
+        sparse_model.scale(starts, rows, values, root, scaled, bends, means)
+        is_bent = model.bend > 0.0
+        size = float((model.slopes[is_bent] ** 2 / model.bend[is_bent]).sum())
+        unit = float(inverted(model.intercept_bend)[0, 0]) if model.free else 0.0
+        fit = max(1, SLICE // (sparse_model.EPOCHS * (self.n_entries + self.n_samples)))
+        now, q = w.copy(), np.zeros(self.n_samples)
+        is_fast = sparse_model.descend(
+            (starts, rows, scaled, bends, means), root, gradient, total, unit, size, *penalty, w, *gap, fit, now, q
+        )
+        return now, -unit * (total + float(means @ (now - w))), not is_fast
 
 
 class WideColumns(DirectColumns):
@@ -206,6 +249,10 @@ class Trial:
         """By which share of an excess of the slopes a single intercept changes; 0 without one."""
         return float(self._inverse[0, 0]) if self._inverse.size else 0.0
 
+    def go_to(self, w: FloatArray, b: float, z: FloatArray) -> None:
+        """Go on from other parameters and their intercept, of which there is one at most."""
+        self.w, self.b, self.z = w, np.full(self.b.size, b), z
+
     def descend(self, tol: Tolerance) -> bool:
         """A few epochs over the parameters that are not zero or would not stay so, unless ``tol`` is met.
 
@@ -252,6 +299,7 @@ class Trial:
             if energy < best:
                 best, found = energy, trial
         self.w, self.b, self.z = found or trial  # a decrease below rounding cannot be seen
+        self._move_intercept()  # which conjugate gradients have not done exactly, and epochs rely on
 
     def _stepped(
         self, step: FloatArray, change: FloatArray, active: Array, is_zero: Array

@@ -44,6 +44,7 @@ ROUNDS = 4  # of descent that move slopes into their limits
 EXACT = 1e-9  # relative error of a model that is put down to rounding
 FAR = 6.0  # change of a score in a step from which on ...
 REACH = 10.0  # ... the next model lets the slope of a sample vanish within this change of its score, at most
+SHORT_ROWS = 30  # entries of X per sample: up to here columns overlap so little that cyclic descent is fast
 LONG_ROWS = 80  # entries of a working set per sample from which on a Gram matrix takes longer than descent
 FEW = 300  # columns: up to here a working set has a Gram matrix if it is dense or the loss quadratic
 REUSED = 2.0  # entries of the Gram matrix of a quadratic loss per entry of sparse columns, at most; of others 1
@@ -175,6 +176,13 @@ class PointwiseProblem(SparseProblem):
         return balanced(inside) if self.risk.fit_intercept else inside
 
     @override
+    def is_cyclic(self, ids: Array) -> bool:
+        design = self.design
+        if not self.is_quadratic or not isinstance(design, SparseDesign):
+            return False
+        return bool(design.X.nnz <= SHORT_ROWS * design.shape[0]) and not _is_compact(design, ids, True)
+
+    @override
     def is_corrected(self, columns: Columns) -> bool:
         return self.penalty.l2 == 0.0 and isinstance(columns, SparseColumns)
 
@@ -266,12 +274,16 @@ def _known(bend: FloatArray | None) -> FloatArray:
 
 def columns_of(design: Design, ids: Array, last: Columns | None, is_quadratic: bool) -> Columns:
     """Copy some columns of a design, or of those at hand; ``is_quadratic`` : one Gram matrix serves all models."""
-    is_few = ids.size <= FEW
     if isinstance(design, SparseDesign):
-        n_entries = int(design.counts[ids].sum())
-        is_few = ids.size**2 <= n_entries or (is_quadratic and (is_few or ids.size**2 <= REUSED * n_entries))
-        is_small = is_few and n_entries <= LONG_ROWS * design.shape[0]
+        is_small = _is_compact(design, ids, is_quadratic)
         return CompactColumns(some_columns(design, ids), ids) if is_small else SparseColumns(design, ids, last)
     assert isinstance(design, DenseDesign)
-    is_small = is_few or ids.size <= design.shape[0] / ROWS
+    is_small = ids.size <= FEW or ids.size <= design.shape[0] / ROWS
     return DenseColumns(design, ids) if is_small else WideColumns(design, ids)
+
+
+def _is_compact(design: SparseDesign, ids: Array, is_quadratic: bool) -> bool:
+    """Whether a Gram matrix of some columns takes less time than descent on them."""
+    n_entries = int(design.counts[ids].sum())
+    is_few = is_quadratic and (ids.size <= FEW or ids.size**2 <= REUSED * n_entries)
+    return (is_few or ids.size**2 <= n_entries) and n_entries <= LONG_ROWS * design.shape[0]

@@ -19,7 +19,7 @@ from undercut.errors import NonfiniteError
 from undercut.regularizers import L1, ElasticNet
 from undercut.scalar import Point as Along, minimize_convex
 from undercut.solvers.bounds import ROUNDING
-from undercut.solvers.coordinate.working.columns import Columns, Model, Move, Penalty, Tolerance
+from undercut.solvers.coordinate.working.columns import Columns, Model, ModelGap, Move, Penalty, Tolerance
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -38,6 +38,7 @@ class Effort(NamedTuple):
     n_rounds: int
     accuracy: float = 0.3  # share of the largest violation to which a step reduces those of its working set
     tol: Tolerance | None = None  # of the models; without it, a share of the violations at their start
+    gap: ModelGap | None = None  # of the models, where descent is cyclic
 
 
 class Last(NamedTuple):
@@ -160,6 +161,10 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, progress.objective)
 
+    def is_cyclic(self, ids: Array) -> bool:
+        """Whether cyclic descent on these columns is expected to reach the minimum in few epochs."""
+        return False
+
     def is_corrected(self, columns: Columns) -> bool:
         """Whether slopes are moved into their limits with these columns."""
         return False
@@ -212,7 +217,7 @@ class SparseProblem(ABC):
             if violation <= tol or expired():
                 break
             accuracy = effort.tol or Tolerance(self.model_accuracy * max(violation, 1.5 * tol))
-            at = self._newton_step(columns, at, gradient, accuracy, effort.n_rounds)
+            at = self._newton_step(columns, at, gradient, accuracy._replace(gap=effort.gap), effort.n_rounds)
         return at
 
     def _newton_step(
