@@ -126,20 +126,19 @@ def _screen(bends, slopes, start, w, share, radius, l1, alive, n_alive):
     return count
 
 
-@njit(cache=True, nogil=True, **INNER_ONLY)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, **INNER_ONLY)
 def _shares(history, active, n_active):
     """Weights of the last iterates, which sum to 1: those with the least sum of their changes."""
     n = history.shape[0] - 1
     G, shares = np.zeros((n, n)), np.ones(n)
-    for m in range(n_active):
-        j = active[m]
-        for a in range(n):
-            change = history[a + 1, j] - history[a, j]
-            if change != 0.0:
-                for c in range(n):
-                    G[a, c] += change * (history[c + 1, j] - history[c, j])
     trace = 0.0
     for a in range(n):
+        for c in range(a + 1):
+            total = 0.0
+            for m in range(n_active):
+                j = active[m]
+                total += (history[a + 1, j] - history[a, j]) * (history[c + 1, j] - history[c, j])
+            G[a, c] = G[c, a] = total
         trace += G[a, a]
     for a in range(n):
         G[a, a] += RIDGE * trace
