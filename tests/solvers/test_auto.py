@@ -306,9 +306,20 @@ FINE_CASES = [
     (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
     (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
-    (dense(5000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
-    (dense(5000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
-    (dense(5001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(4000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
+    (dense(4000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
+    (dense(4001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(8000, 15, Hinge()), L2(5e-3), DUAL_THEN_POINTS),
+    (dense(8000, 15, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(4000, 10, Hinge()), L2(0.1), DUAL_THEN_POINTS),
+    (dense(2000, 80, Hinge()), L2(3e-2), POINTS_FIRST),
+    (dense(4000, 50, Hinge()), L2(3.5e-3), DUAL_THEN_POINTS),
+    (dense(4000, 50, Hinge()), L2(2.5e-3), PLANES_FIRST),
+    (dense(4000, 50, Absolute()), L2(4e-3), POINTS_FIRST),
+    (dense(4000, 49, Absolute()), L2(4e-3), PLANES_FIRST),
+    (dense(4000, 50, Absolute()), L2(6e-3), PLANES_FIRST),
+    (dense(13_000, 50, Absolute()), L2(2e-3), PLANES_FIRST),
+    (dense(4000, 101, Absolute()), L2(8e-3), PLANES_FIRST),
     (Problem("absolute", n=3001, d=20).risk(), L2(1e-7), POINTS_FIRST),
     (Problem("absolute", n=3001, d=19).risk(), L2(1e-7), PLANES_FIRST),
     (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
@@ -339,9 +350,26 @@ def test_sweeps_for_softmax_pay_for_smaller_lambdas_too():
 def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_neither_large_nor_small():
     X = sp.csr_array(np.ones((2000, 501)))
     y = np.where(np.arange(2000) % 2, 1.0, -1.0)
-    taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.1)]
-    assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
+    taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.03, 0.02)]
+    assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
     assert resolve("auto", LinearRisk(X, y, Logistic(), fit_intercept=True), L2(1.0)) == NEWTON_OR_PLANES
+
+
+@pytest.mark.parametrize(("entries", "most"), [(44, 0.0), (46, 4.6), (120, 10.0)])
+def test_sweeps_for_the_logistic_loss_pay_the_longer_the_longer_rows_are(entries, most):
+    X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
+    risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), Logistic())
+    conditions = [0.9 * most + 0.1, 1.1 * most + 0.1]
+    taken = [resolve("auto", risk, L2(entries / (3000 * condition))) for condition in conditions]
+    assert taken == [DUAL_THEN_NEWTON if most else NEWTON_OR_PLANES, NEWTON_OR_PLANES]
+
+
+@pytest.mark.parametrize(("entries", "most"), [(21, 0.7), (30, 1.0), (300, 1.0)])
+def test_sweeps_for_the_squared_hinge_too(entries, most):
+    X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
+    risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), SquaredHinge())
+    taken = [resolve("auto", risk, L2(entries / (3000 * share * most))) for share in (0.9, 1.1)]
+    assert taken == [DUAL_THEN_PLANES, NEWTON_OR_PLANES]
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
