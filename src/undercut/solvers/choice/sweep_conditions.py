@@ -44,6 +44,7 @@ from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 
 STRONGEST_FINE = 0.004  # relative condition up to which a few planes are enough to fine gaps, unless they are long ...
+STRONGEST_FREE = 0.01  # ... or the condition itself with a free intercept, which sweeps find late at large lambda ...
 STRONGEST_DENSE, STRONGEST_MANY = 0.015, 0.05  # ... and with a dense X, few and many samples: planes cost less there
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
 SURELY_FINE = 4.0  # relative condition up to which they do take less time to fine gaps ...
@@ -163,6 +164,8 @@ def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
     """Whether lambda is neither very large nor small, so that sweeps for a kink get to a fine gap soonest: sparse X."""
     if not (isinstance(risk, LinearRisk) and large_sparse(risk) is not None and is_kinked(risk)):
         return False
+    if risk.fit_intercept and not is_wide(risk) and dual_condition(cast(Matrix, risk.design), reg) <= STRONGEST_FREE:
+        return False
     least = STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
     return has_dual(risk, reg) and least < relative_condition(risk, reg) <= SURELY_FINE
 
@@ -203,7 +206,7 @@ def may_beat_interior_points(risk: Risk, reg: Regularizer) -> bool:
     if X is None or not (is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg)):
         return False
     limit = SWEPT_WIDER if has_several_features(risk) else SWEPT_FINE
-    return STRONGEST_FINE < dual_condition(X, reg) <= (math.inf if has_long_rows(risk) else limit)
+    return STRONGEST_FREE < dual_condition(X, reg) <= (math.inf if has_long_rows(risk) else limit)
 
 
 def has_long_rows(risk: Risk) -> bool:
