@@ -59,7 +59,7 @@ from undercut.solvers.auto import TABLE, resolve
 from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.choice.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
-from undercut.solvers.choice.row import FEW_STEPS, MANY_STEPS, SEVERAL_STEPS
+from undercut.solvers.choice.row import FEW_STEPS, FEWEST_STEPS, MANY_STEPS, SEVERAL_STEPS
 from undercut.solvers.choice.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 
@@ -128,6 +128,7 @@ DUAL_THEN_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()))
 TRIED_BEFORE_PLANES = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_SWEEPS)
 TRIED_CLASSES_FIRST = Relay(candidates=(DualCoordinate(), LineSearchBundle()), trial=TRIED_CLASSES)
 DUAL_THEN_NEWTON = Relay(candidates=(DualCoordinate(), TruncatedNewton()))
+LOGISTIC_SWEEPS = Relay(candidates=(DualCoordinate(), TruncatedNewton()), patience=FEWEST_STEPS)
 PRODUCTS_FIRST = Relay(candidates=(TruncatedNewton(), Newton()), patience=SEVERAL_STEPS)
 PROXIMAL_FIRST = Relay(candidates=(ProximalSweeps(), LineSearchBundle()))
 PROXIMAL_OR_POINTS = Race(candidates=(ProximalSweeps(), ClassInteriorPoint()))
@@ -249,12 +250,12 @@ CASES = [
     (sparse(3001, 1500, SquaredHinge()), L2(1e-5), NEWTON_THEN_DUAL),
     (dense(3001, 1500, SquaredHinge()), L2(1e-5), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge()), L2(1e-4), DUAL_THEN_NEWTON),
-    (sparse(200, 1500, Logistic()), L2(0.1), DUAL_THEN_NEWTON),
+    (sparse(200, 1500, Logistic()), L2(0.1), LOGISTIC_SWEEPS),
     (sparse(200, 1500, Logistic(), fit_intercept=True), L2(1e-5), TruncatedNewton()),
     (sparse(403, 201, Logistic()), L2(0.1), Newton()),
-    (sparse(200, 1500, Logistic()), L2(1e-4), DUAL_THEN_NEWTON),
+    (sparse(200, 1500, Logistic()), L2(1e-4), LOGISTIC_SWEEPS),
     (sparse(400, 1500, Logistic()), L2(1e-6), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
-    (sparse(400, 1500, Logistic()), L2(1e-5), DUAL_THEN_NEWTON),
+    (sparse(400, 1500, Logistic()), L2(1e-5), LOGISTIC_SWEEPS),
     (sparse(2000, 1500, Logistic()), L2(1e-6), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), PLANES_OR_NEWTON),
     (sparse(400, 3001, Logistic(), fit_intercept=True), L2(1e-6), PLANES_OR_NEWTON),
@@ -306,13 +307,27 @@ FINE_CASES = [
     (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
     (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
     (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
-    (dense(5000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
-    (dense(5000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
-    (dense(5001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(4000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
+    (dense(4000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
+    (dense(4001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(8000, 15, Hinge()), L2(5e-3), DUAL_THEN_POINTS),
+    (dense(8000, 15, Hinge()), L2(3e-3), PLANES_FIRST),
+    (dense(4000, 10, Hinge()), L2(0.1), DUAL_THEN_POINTS),
+    (dense(2000, 80, Hinge()), L2(3e-2), POINTS_FIRST),
+    (dense(4000, 50, Hinge()), L2(3.5e-3), DUAL_THEN_POINTS),
+    (dense(4000, 50, Hinge()), L2(2.5e-3), PLANES_FIRST),
+    (dense(4000, 50, Absolute()), L2(4e-3), POINTS_FIRST),
+    (dense(4000, 49, Absolute()), L2(4e-3), PLANES_FIRST),
+    (dense(4000, 50, Absolute()), L2(6e-3), PLANES_FIRST),
+    (dense(13_000, 50, Absolute()), L2(2e-3), PLANES_FIRST),
+    (dense(4000, 101, Absolute()), L2(8e-3), PLANES_FIRST),
     (Problem("absolute", n=3001, d=20).risk(), L2(1e-7), POINTS_FIRST),
     (Problem("absolute", n=3001, d=19).risk(), L2(1e-7), PLANES_FIRST),
     (sparse(4000, 30, Hinge()), L2(1e-4), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-3), DUAL_THEN_PLANES),
+    (sparse(1000, 200, Hinge()), L2(0.04), DUAL_THEN_PLANES),
+    (sparse(1000, 200, Hinge(), fit_intercept=True), L2(0.04), LineSearchBundle()),
+    (sparse(1000, 200, Hinge(), fit_intercept=True), L2(0.01), DUAL_THEN_PLANES),
     (sparse(1000, 200, Hinge()), L2(1e-6), POINTS_FIRST),
     (sparse(1000, 200, Hinge()), L2(3e-5), tried_before_points(0.2)),
     (full(1000, 101, Hinge()), L2(1e-5), tried_before_points(101)),
@@ -339,9 +354,36 @@ def test_sweeps_for_softmax_pay_for_smaller_lambdas_too():
 def test_sweeps_for_the_logistic_loss_pay_where_entries_are_many_and_lambda_is_neither_large_nor_small():
     X = sp.csr_array(np.ones((2000, 501)))
     y = np.where(np.arange(2000) % 2, 1.0, -1.0)
-    taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.1)]
-    assert taken == [NEWTON_OR_PLANES, DUAL_THEN_NEWTON, NEWTON_OR_PLANES]
+    taken = [resolve("auto", LinearRisk(X, y, Logistic()), L2(lam)) for lam in (3.0, 1.0, 0.03, 0.02)]
+    assert taken == [NEWTON_OR_PLANES, LOGISTIC_SWEEPS, LOGISTIC_SWEEPS, NEWTON_OR_PLANES]
     assert resolve("auto", LinearRisk(X, y, Logistic(), fit_intercept=True), L2(1.0)) == NEWTON_OR_PLANES
+
+
+@pytest.mark.parametrize(("entries", "most"), [(44, 0.0), (46, 4.6), (120, 10.0)])
+def test_sweeps_for_the_logistic_loss_pay_the_longer_the_longer_rows_are(entries, most):
+    X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
+    risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), Logistic())
+    conditions = [0.9 * most + 0.1, 1.1 * most + 0.1]
+    taken = [resolve("auto", risk, L2(entries / (3000 * condition))) for condition in conditions]
+    assert taken == [LOGISTIC_SWEEPS if most else NEWTON_OR_PLANES, NEWTON_OR_PLANES]
+
+
+@pytest.mark.parametrize(("lam", "solvers"), [(1.0, ["DualCoordinate"]), (1e-4, ["DualCoordinate", "TruncatedNewton"])])
+def test_newton_steps_take_over_where_sweeps_for_the_logistic_loss_are_slow(lam, solvers):
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(1.0 + 0.01 * rng.standard_normal((400, 1500)))  # nearly equal rows
+    risk = LinearRisk(X, np.where(rng.random(400) < 0.5, 1.0, -1.0), Logistic())
+    result = minimize(risk, L2(lam), LOGISTIC_SWEEPS, stop=Stop(gap_rel=1e-6))
+    assert result.status.name == "CONVERGED"
+    assert list(dict.fromkeys(row.solver for row in result.trace)) == solvers
+
+
+@pytest.mark.parametrize(("entries", "most"), [(21, 0.7), (30, 1.0), (300, 1.0)])
+def test_sweeps_for_the_squared_hinge_too(entries, most):
+    X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
+    risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), SquaredHinge())
+    taken = [resolve("auto", risk, L2(entries / (3000 * share * most))) for share in (0.9, 1.1)]
+    assert taken == [DUAL_THEN_PLANES, NEWTON_OR_PLANES]
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])

@@ -70,13 +70,12 @@ from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
 from undercut.solvers.choice.row import FEW_STEPS, FINE, Row
 from undercut.solvers.choice.smooth_rows import SMOOTH_ROWS
 from undercut.solvers.choice.sweep_conditions import (
-    DENSE_PER_FEATURE,
     DENSE_SAMPLES,
     LONG_ENTRIES,
     TRIED_SWEEPS,
+    has_best_dense_sweeps,
     has_best_sweeps,
     has_dense_sweeps,
-    has_fine_dense_sweeps,
     has_good_sweeps,
     has_long_rows,
     may_beat_interior_points,
@@ -195,6 +194,20 @@ TABLE = (
         "a proximal term keeps the steps short where lambda is small",
     ),
     Row(
+        f"kinked loss, gap below {FINE:g}, large sparse X, strong regularization",
+        has_best_sweeps,
+        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
+        "most samples are soon left out of the sweeps, and then these cost nearly nothing",
+        is_fine=True,
+    ),
+    Row(
+        f"kinked loss, gap below {FINE:g}, dense X with over {SMALL} samples, no intercept, strong regularization",
+        has_best_dense_sweeps,
+        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR)),
+        "some ten sweeps take less time than planes or interior point steps",
+        is_fine=True,
+    ),
+    Row(
         f"kinked loss, very weak regularization, sparse X with {LONG_ENTRIES} entries a row, at most {FEW_PARAMS} "
         "parameters",
         lambda risk, reg: (
@@ -213,26 +226,11 @@ TABLE = (
         "planes need the more steps the smaller lambda is, Newton steps along the central path do not",
     ),
     Row(
-        f"kinked loss, gap below {FINE:g}, large sparse X, strong regularization",
-        lambda risk, reg: is_kinked(risk) and has_best_sweeps(risk, reg) and has_dual(risk, reg),
-        lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
-        "most samples are soon left out of the sweeps, and then these cost nearly nothing",
-        is_fine=True,
-    ),
-    Row(
         f"kinked loss, gap below {FINE:g}, large sparse X, at most {FEW_PARAMS} parameters; lambda not very small, or "
         f"{LONG_ENTRIES} entries a row",
         lambda risk, reg: may_beat_interior_points(risk, reg) and has_dual(risk, reg),
         lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR), trial=tried_sweeps(risk)),
         "a few sweeps show whether they get there sooner than interior point steps",
-        is_fine=True,
-    ),
-    Row(
-        f"kinked loss, gap below {FINE:g}, dense X with over {SMALL} samples and at most {DENSE_PER_FEATURE} for each "
-        "feature, no intercept, strong regularization",
-        has_fine_dense_sweeps,
-        lambda risk: Relay(candidates=(DualCoordinate(), *INTERIOR)),
-        "some ten sweeps take less time than planes or interior point steps",
         is_fine=True,
     ),
     Row(

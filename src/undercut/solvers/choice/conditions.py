@@ -42,6 +42,7 @@ from undercut.solvers.registry import AnySolver
 MANY_FEATURES = 1000  # of a sparse X: up to here planes are short, and few are needed
 SEVERAL_FEATURES = 200  # up to here sweeps over a sparse X cost more than a few planes, and Hessians little
 STRONG = 5.0  # condition of the dual: up to here some ten sweeps, or a few planes, are enough
+TWO_SIDED = 0.3  # of the condition for losses with a kink at the target, which needs more sweeps than a margin
 STRONGEST, FLAT = 0.03, 30.0  # condition of the dual, and that of the primal: up to here a few planes are enough
 STRONGEST_WIDE = 0.001  # the first where planes are long
 SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more than a few products
@@ -57,6 +58,8 @@ STEP_WORK = 10**10  # samples times squared parameters: such a step takes about 
 SPARSE_WORK = 10  # a product of two entries of a sparse row takes as long as so many of BLAS
 SEVERAL_PARAMS = 40  # below, so few planes are needed that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
+ENOUGH_PARAMS, PER_PARAM = 50, 250  # of a dense X: parameters from which on, samples for each up to which ...
+WEAK_RELATIVE = 8.0  # ... kinks at the target need many planes to fine gaps from this relative condition on
 FEWEST_PARAMS = 8  # below, planes are few at any lambda
 CHEAP_PARAMS = 100  # up to here an interior point step on a dense X costs as much as a few planes
 LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes a few milliseconds
@@ -203,16 +206,23 @@ def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]
     enough = limit.params if is_dense else SEVERAL_PARAMS
     if risk.n_samples > FEW_SAMPLES and risk.n_params < enough:
         return False
-    if _has_quick_steps(risk):
+    if has_quick_steps(risk):
         weak = dual_condition(cast(DenseDesign, X), reg) > limit.condition * spread(risk)
         return weak and risk.n_params >= FEWEST_PARAMS
     if not isinstance(risk.loss, MarginLoss):
-        return is_weak(risk, reg)
+        return is_weak(risk, reg) or (limits is FINE_LIMITS and _has_many_planes(risk, reg))
     has_long_rows = isinstance(X, Matrix) and _mean_square(X) > limit.long_rows * reg.strong_convexity
     return has_long_rows or is_weak(risk, reg)
 
 
-def _has_quick_steps(risk: LinearRisk) -> bool:
+def _has_many_planes(risk: LinearRisk, reg: Regularizer) -> bool:
+    """Whether planes for a kink at the target are many beside interior point steps: dense X, some features."""
+    if not isinstance(risk.design, DenseDesign) or not ENOUGH_PARAMS <= risk.n_params <= CHEAP_PARAMS:
+        return False
+    return samples_per_feature(risk) <= PER_PARAM and relative_condition(risk, reg) > WEAK_RELATIVE
+
+
+def has_quick_steps(risk: LinearRisk) -> bool:
     """Whether X is dense, with few samples but not very few, and an interior point step takes a few milliseconds."""
     n_samples, work = risk.n_samples, risk.n_samples * risk.n_params**2
     return isinstance(risk.design, DenseDesign) and SMALL < n_samples <= FEW_SAMPLES and work <= LITTLE_WORK
@@ -272,6 +282,15 @@ def has_several_features(risk: Risk) -> bool:
 def dual_condition(X: Matrix, reg: Regularizer) -> float:
     """Mean squared length of a row over (samples times lambda): how far dual variables depend on each other."""
     return _mean_square(X) / max(reg.strong_convexity * X.shape[0], 1e-300)
+
+
+def relative_condition(risk: LinearRisk, reg: Regularizer) -> float:
+    """The condition of the dual in the unit of the scores, which tells how many sweeps are needed.
+
+    A kink at the target needs more of them than a margin.
+    """
+    share = 1.0 if isinstance(risk.loss, MarginLoss) else TWO_SIDED
+    return dual_condition(cast(Matrix, risk.design), reg) / max(share * spread(risk), 1e-300)
 
 
 def is_strong(risk: Risk, reg: Regularizer) -> bool:

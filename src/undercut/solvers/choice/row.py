@@ -10,6 +10,7 @@ from undercut.solvers.registry import AnySolver
 
 FINE = 1e-4  # relative gap: only a run that ends at a smaller one takes the rows for fine gaps
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
+FEWEST_STEPS = 3  # within which sweeps for the logistic loss must halve the gap: conjugate gradients do not help these
 SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same: few parameters that are not zero; softmax with elastic net, long rows
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from undercut.contracts import SmoothRisk
+from undercut.contracts import Risk, SmoothRisk
+from undercut.losses import Logistic
+from undercut.risks import LinearRisk
 from undercut.risks.scores.sampled_gram import MOST_FEATURES
 from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.choice.conditions import (
@@ -19,7 +21,7 @@ from undercut.solvers.choice.conditions import (
     has_weak_hinge,
     is_least_squares,
 )
-from undercut.solvers.choice.row import SEVERAL_STEPS, Row
+from undercut.solvers.choice.row import FEWEST_STEPS, SEVERAL_STEPS, Row
 from undercut.solvers.choice.sweep_conditions import (
     has_easy_dual,
     has_easy_logistic_dual,
@@ -33,6 +35,15 @@ from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.race import Race
 from undercut.solvers.relay import Relay
 
+
+def _sweeps_then_newton(risk: Risk) -> Relay:
+    """Sweeps, and Newton steps where they turn out to be slow."""
+    candidates = (DualCoordinate(), TruncatedNewton())
+    if isinstance(risk, LinearRisk) and isinstance(risk.loss, Logistic):
+        return Relay(candidates=candidates, patience=FEWEST_STEPS)
+    return Relay(candidates=candidates)
+
+
 SMOOTH_ROWS = (
     Row(
         f"L2, squares without free intercept, large sparse X with over {NEWTON_PARAMS} features and {SHORT_ROWS} "
@@ -45,7 +56,7 @@ SMOOTH_ROWS = (
         f"logistic or softmax loss without free intercepts, sparse X with many entries and over {NEWTON_PARAMS} "
         "features, lambda neither large nor small",
         has_easy_logistic_dual,
-        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
+        _sweeps_then_newton,
         "a few sweeps take less time than the products with X of a few Newton steps",
     ),
     Row(
@@ -72,8 +83,9 @@ SMOOTH_ROWS = (
     Row(
         "smooth loss, sparse X with more features than samples, no intercept; squared hinge, few samples, small lambda",
         lambda risk, reg: has_short_dual(risk, reg),
-        lambda risk: Relay(candidates=(DualCoordinate(), TruncatedNewton())),
-        "the dual has fewer variables, and conjugate gradients help it at small lambda",
+        _sweeps_then_newton,
+        "the dual has fewer variables; at small lambda conjugate gradients help it, and for the logistic loss "
+        "Newton steps take over where sweeps are slow",
     ),
     Row(
         f"squared hinge, lambda below {WEAK:g}, sparse X with at most {MOST_FEATURES} features in main memory",

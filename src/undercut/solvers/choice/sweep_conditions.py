@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from undercut.contracts import CurvedRisk, MarginLoss, Regularizer, Risk
+from undercut.contracts import CurvedRisk, Regularizer, Risk
 from undercut.losses import Logistic, Softmax, SquaredHinge
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -28,6 +28,7 @@ from undercut.solvers.choice.conditions import (
     has_few_params,
     has_kinked_form,
     has_quadratic_dual,
+    has_quick_steps,
     has_several_features,
     has_short_rows,
     is_kinked,
@@ -35,29 +36,39 @@ from undercut.solvers.choice.conditions import (
     is_strong,
     is_wide,
     large_sparse,
+    relative_condition,
     samples_per_feature,
     spread,
 )
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 
-STRONGEST_FINE = 0.01  # condition of the dual up to which a few planes are enough to fine gaps, unless they are long
+STRONGEST_FINE = 0.004  # relative condition up to which a few planes are enough to fine gaps, unless they are long ...
+STRONGEST_FREE = 0.01  # ... or the condition itself with a free intercept, which sweeps find late at large lambda ...
+STRONGEST_DENSE, STRONGEST_MANY = 0.015, 0.05  # ... and with a dense X, few and many samples: planes cost less there
 SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less time
-SURELY_FINE = 3.0  # condition of the dual up to which they do take less time to fine gaps
+SURELY_FINE = 4.0  # relative condition up to which they do take less time to fine gaps ...
+SWEPT_PARAMS, FEW_PLANES = 0.1, 10  # ... with a dense X, for each parameter beyond so many, which need few planes
 SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
-DENSE_ROUGH, DENSE_FINE = 3.0, 1.0  # conditions up to which sweeps over a dense X do: to rough and fine gaps
+DENSE_ROUGH, DENSE_FINE = (
+    3.0,
+    1.0,
+)  # relative conditions up to which they do with few samples, to rough and fine gaps ...
+DENSE_MANY = 2.0  # ... and with many, at most: a plane over these costs little beside a sweep
+DENSE_PER_FEATURE = 400  # samples per feature up to which samples are few beside planes
 DENSE_SAMPLES = 1500  # up to here they do to rough gaps: a plane takes as long as with far fewer samples
-DENSE_PER_FEATURE = 500  # samples per feature up to which they do to fine gaps: with fewer features planes are few
-TWO_SIDED = 0.3  # of the conditions for losses with a kink at the target, which needs more sweeps than a margin
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
 INTERIOR_SWEEPS = 70.0  # sweeps in the time of interior point steps, for any X
 ENTRY_SWEEPS = 3.0  # the same for every entry of a row, in addition
 TRIED = 0.06  # share of the time of interior point steps after which sweeps must be near the optimum
 TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come next
 TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
-EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps
-EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 2.0  # conditions between which sweeps for the logistic loss do ...
-EASY_SOFTMAX = 5.0  # ... the second for softmax, whose Newton steps have more parameters ...
+EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps ...
+HINGE_ENTRIES = 30.0  # ... for the squared hinge, whose faces change, as much less as rows have fewer entries than this
+EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 10.0  # conditions between which sweeps for the logistic loss do, ...
+LOGISTIC_PER_ENTRY = 0.1  # ... of the second for each entry of a row at most this much, ...
+LOGISTIC_ENTRIES = 45  # ... if rows have at least so many: with fewer, exponential functions take most of the time
+EASY_SOFTMAX = 5.0  # the same for softmax, whose Newton steps have more parameters, ...
 MANY_ENTRIES = 10**6  # ... if X has at least so many
 WEAK_SOFTMAX = 0.5  # condition of the dual from which on sweeps over few samples take less time than Newton steps ...
 WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hinge with a free intercept, with dense X
@@ -150,32 +161,40 @@ def may_have_good_sweeps(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_best_sweeps(risk: Risk, reg: Regularizer) -> bool:
-    """Whether lambda is neither very large nor small, so that sweeps over a sparse X get to a fine gap soonest."""
-    X, least = large_sparse(risk), STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
-    return X is not None and least < dual_condition(X, reg) <= SURELY_FINE
+    """Whether lambda is neither very large nor small, so that sweeps for a kink get to a fine gap soonest: sparse X."""
+    if not (isinstance(risk, LinearRisk) and large_sparse(risk) is not None and is_kinked(risk)):
+        return False
+    if risk.fit_intercept and not is_wide(risk) and dual_condition(cast(Matrix, risk.design), reg) <= STRONGEST_FREE:
+        return False
+    least = STRONGEST_WIDE if is_wide(risk) else STRONGEST_FINE
+    return has_dual(risk, reg) and least < relative_condition(risk, reg) <= SURELY_FINE
+
+
+def has_best_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
+    """The same for a dense X without free intercept, which would need more sweeps."""
+    if not (isinstance(risk, LinearRisk) and _has_dense_form(risk, reg)):
+        return False
+    by_params = 0.0 if has_quick_steps(risk) else SWEPT_PARAMS * (risk.n_params - FEW_PLANES)
+    if samples_per_feature(risk) <= DENSE_PER_FEATURE:
+        least, most = STRONGEST_DENSE, max(DENSE_FINE, min(SURELY_FINE, by_params))
+    else:
+        least, most = STRONGEST_MANY, min(DENSE_MANY, by_params)
+    return least < relative_condition(risk, reg) <= most
 
 
 def has_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
     """Whether sweeps for a kink take less time than planes: dense X, few but not very few samples, large lambda."""
-    has_few = isinstance(risk, LinearRisk) and SMALL < risk.n_samples <= DENSE_SAMPLES
-    return has_few and _has_dense_sweeps(risk, reg, DENSE_ROUGH)
-
-
-def has_fine_dense_sweeps(risk: Risk, reg: Regularizer) -> bool:
-    """The same for fine gaps, with more samples too."""
-    has_few = isinstance(risk, LinearRisk) and risk.n_samples > SMALL and samples_per_feature(risk) <= DENSE_PER_FEATURE
-    return has_few and _has_dense_sweeps(risk, reg, DENSE_FINE)
-
-
-def _has_dense_sweeps(risk: Risk, reg: Regularizer, most: float) -> bool:
-    """Whether the condition of the dual is in a range; a free intercept would need more sweeps."""
-    if not (isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)) or risk.fit_intercept:
+    if not (isinstance(risk, LinearRisk) and risk.n_samples <= DENSE_SAMPLES and _has_dense_form(risk, reg)):
         return False
-    if not (is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg) and has_dual(risk, reg)):
+    is_small = relative_condition(risk, reg) <= DENSE_ROUGH
+    return is_small and dual_condition(cast(Matrix, risk.design), reg) > STRONGEST * spread(risk)
+
+
+def _has_dense_form(risk: LinearRisk, reg: Regularizer) -> bool:
+    """Whether sweeps for a kink, or interior point steps after them, do well on a dense X."""
+    if not isinstance(risk.design, DenseDesign) or risk.fit_intercept or risk.n_samples <= SMALL:
         return False
-    share = 1.0 if isinstance(risk.loss, MarginLoss) else TWO_SIDED
-    scale = spread(risk)
-    return STRONGEST * scale < dual_condition(risk.design, reg) <= share * most * scale
+    return is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg) and has_dual(risk, reg)
 
 
 def may_beat_interior_points(risk: Risk, reg: Regularizer) -> bool:
@@ -187,7 +206,7 @@ def may_beat_interior_points(risk: Risk, reg: Regularizer) -> bool:
     if X is None or not (is_kinked(risk) and has_few_params(risk) and has_kinked_form(risk, reg)):
         return False
     limit = SWEPT_WIDER if has_several_features(risk) else SWEPT_FINE
-    return STRONGEST_FINE < dual_condition(X, reg) <= (math.inf if has_long_rows(risk) else limit)
+    return STRONGEST_FREE < dual_condition(X, reg) <= (math.inf if has_long_rows(risk) else limit)
 
 
 def has_long_rows(risk: Risk) -> bool:
@@ -200,7 +219,7 @@ def tried_sweeps(risk: Risk) -> float:
     """How many sweeps cost little beside an interior point method."""
     X = large_sparse(risk)
     assert X is not None
-    return TRIED * (INTERIOR_SWEEPS + ENTRY_SWEEPS * float(X.rows().values.size / X.shape[0]))
+    return TRIED * (INTERIOR_SWEEPS + ENTRY_SWEEPS * _entries(X))
 
 
 def has_short_dual(risk: Risk, reg: Regularizer) -> bool:
@@ -238,9 +257,10 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
     X = large_sparse(risk)
     if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
         return False
-    if isinstance(risk, LinearRisk) and has_short_rows(risk):
+    if not isinstance(risk, LinearRisk) or has_short_rows(risk) or not has_quadratic_dual(risk, reg):
         return False
-    return has_quadratic_dual(risk, reg) and dual_condition(X, reg) <= EASY_DUAL
+    share = min(1.0, _entries(X) / HINGE_ENTRIES) if isinstance(risk.loss, SquaredHinge) else 1.0
+    return dual_condition(X, reg) <= share * EASY_DUAL
 
 
 def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
@@ -250,6 +270,14 @@ def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
         return False
     if not (isinstance(risk, LinearRisk | MulticlassRisk) and has_dual(risk, reg)):
         return False
-    limits = {Logistic: EASY_LOGISTIC, Softmax: EASY_SOFTMAX}
-    is_easy = EASIEST_LOGISTIC <= dual_condition(X, reg) <= limits.get(type(risk.loss), 0.0)
-    return is_easy and X.rows().values.size >= MANY_ENTRIES
+    most = 0.0
+    if isinstance(risk.loss, Softmax) and X.rows().values.size >= MANY_ENTRIES:
+        most = EASY_SOFTMAX
+    if isinstance(risk.loss, Logistic) and _entries(X) >= LOGISTIC_ENTRIES:
+        most = min(EASY_LOGISTIC, LOGISTIC_PER_ENTRY * _entries(X))
+    return EASIEST_LOGISTIC <= dual_condition(X, reg) <= most
+
+
+def _entries(X: SparseDesign) -> float:
+    """Of a row."""
+    return float(X.rows().values.size / X.shape[0])
