@@ -47,6 +47,7 @@ from undercut.solvers import (
     PairDescent,
     PrimalDual,
     ProximalBundle,
+    ProximalNewton,
     ProximalSweeps,
     Race,
     Relay,
@@ -118,6 +119,7 @@ PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearch
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 ONE_CALL = Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))
 ONE_SMOOTH_CALL = Relay(candidates=(SmallProgram(), Newton()))
+GRAM_FIRST = Relay(candidates=(ProximalNewton(), SmallProgram(), InteriorPoint(), LevelBundle()))
 SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
 LONG_ROWS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS)
@@ -140,14 +142,17 @@ CASES = [
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
     (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("squared_hinge", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
+    (Problem("squared_hinge", n=300).risk(), L1(1e-4), GRAM_FIRST),
+    (Problem("squared_hinge", n=300, d=101).risk(), L1(1e-4), SMALL_AND_SPARSE),
     (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (full(1000, 101, Hinge(), every=4), L1(1e-4), LONG_ROWS),
     (full(1000, 101, Hinge(), every=4), ElasticNet(1e-4), LONG_ROWS),
     (full(2000, 50, Hinge(), every=4), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("logistic", n=300).risk(), L1(1e-4), WORKING_SETS),
+    (Problem("logistic", n=300).risk(), L1(1e-4), GRAM_FIRST),
+    (Problem("logistic", n=300, d=100).risk(), L1(1e-2), GRAM_FIRST),
+    (Problem("logistic", n=300, d=101).risk(), L1(1e-2), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
     (Problem("squared", n=3000, d=100).risk(), L1(1e-7), WORKING_SETS),
@@ -235,7 +240,11 @@ CASES = [
     (Problem("hinge", n=801, d=200).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=450, d=220).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=800, d=200).risk(), L2(1e3), LineSearchBundle()),
-    (Problem("logistic", n=300).risk(), L1(0.1), WORKING_SETS),
+    (Problem("logistic", n=300).risk(), L1(0.1), GRAM_FIRST),
+    (Problem("squared", n=10000, d=10).risk(), L1(0.1), GRAM_FIRST),
+    (Problem("squared", n=10001, d=10).risk(), L1(0.1), WORKING_SETS),
+    (Problem("poisson", n=1200, d=50).risk(), ElasticNet(0.1), GRAM_FIRST),
+    (Problem("poisson", n=1201, d=50).risk(), ElasticNet(0.1), WORKING_SETS),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
     (sparse(2003, 1001, SquaredHinge()), ElasticNet(1e-6), WorkingSet()),

@@ -65,7 +65,7 @@ from undercut.solvers.choice.conditions import (
     needs_planes,
     sorts,
 )
-from undercut.solvers.choice.penalty_conditions import NEAR_ZERO, is_small_and_sparse
+from undercut.solvers.choice.penalty_conditions import GRAM_SAMPLES, NEAR_ZERO, has_small_gram, is_small_and_sparse
 from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
 from undercut.solvers.choice.row import FEW_STEPS, FINE, Row
 from undercut.solvers.choice.smooth_rows import SMOOTH_ROWS
@@ -89,6 +89,7 @@ from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.memory import chain_planes, plane_settings, within_memory
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.proximal_newton import ProximalNewton
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
@@ -122,6 +123,12 @@ TABLE = (
         lambda risk, reg: is_kernel_machine(risk, reg),
         lambda risk: KernelHedging(),
         "its steps are products with the whole matrix, which a device does best",
+    ),
+    Row(
+        f"smooth loss with L1 or elastic net, dense X of little work, {GRAM_SAMPLES} samples per feature",
+        has_small_gram,
+        lambda risk: Relay(candidates=(ProximalNewton(), SmallProgram(), InteriorPoint(), LevelBundle())),
+        "all Newton steps are one compiled call, and BLAS would not make their Gram matrices faster",
     ),
     Row(
         f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",

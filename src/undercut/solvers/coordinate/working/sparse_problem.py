@@ -38,6 +38,7 @@ class Effort(NamedTuple):
     n_rounds: int
     accuracy: float = 0.3  # share of the largest violation to which a step reduces those of its working set
     tol: Tolerance | None = None  # of the models; without it, a share of the violations at their start
+    gap: float = 0.0  # steps end where slopes are expected to prove as much
 
 
 class Last(NamedTuple):
@@ -160,6 +161,10 @@ class SparseProblem(ABC):
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
         return self.bound(point.slopes, point.gradient, alive, progress.objective)
 
+    def expected_gap(self, columns: Columns, at: Iterate) -> float:
+        """About what the gap is if no other columns are needed; infinite where that is not known."""
+        return math.inf
+
     def is_corrected(self, columns: Columns) -> bool:
         """Whether slopes are moved into their limits with these columns."""
         return False
@@ -206,8 +211,10 @@ class SparseProblem(ABC):
         at, violation, tol = start, most, effort.accuracy * most
         for done in range(effort.n_newton):
             if done:
+                if effort.gap > 0.0 and self.expected_gap(columns, at) <= effort.gap:
+                    break
                 gradient = columns.gradient(at.slopes)
-                violation = float(self.penalty.violation(at.w, gradient).max(initial=0.0))
+                violation = self.penalty.largest_violation(at.w, gradient)
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
