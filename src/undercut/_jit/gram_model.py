@@ -131,7 +131,7 @@ def support_system(H, gradient, w, l1, l2):
     return support, matrix, right
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, inline="always")
 def _change(matrix, slopes, at, step, zeros, share, l1, l2, change):
     """Fill ``change`` with the share of a step in which parameters stop at zero; returns the model after it."""
     energy = 0.0
@@ -146,7 +146,7 @@ def _change(matrix, slopes, at, step, zeros, share, l1, l2, change):
     return energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def move_support(H, matrix, support, step, l1, l2, w, gradient):
     """Take the part of a step that reduces the model most; parameters that would change their signs become zero.
 

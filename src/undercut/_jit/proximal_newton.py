@@ -88,7 +88,7 @@ def minimize(number, setting, smoothness, XT, targets, is_free, penalty, accurac
     return value, b
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _search(number, setting, targets, penalty, goal, at, move, w, step, trial, end):
     """Halve a step until J is below ``goal``: its share, and the losses after it, NaN if no share is short enough.
 
@@ -124,7 +124,7 @@ def _add_products(XT, w, out):
                 out[i] += w[j] * XT[j, i]
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _bend(targets, at, damping, smoothness, out):
     """Second derivatives of the model, raised where the loss is linear and after a step that was too long.
 
@@ -145,7 +145,7 @@ def _bend(targets, at, damping, smoothness, out):
     return total, total_bend
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _assemble(XT, slopes, bend, shift, scaled, mixed, gradient):
     """Fill ``scaled = X' diag(bend)``, ``mixed = X' bend`` and ``gradient = X' slopes - shift mixed``."""
     d, n = XT.shape
@@ -159,7 +159,7 @@ def _assemble(XT, slopes, bend, shift, scaled, mixed, gradient):
         gradient[j] = steep - shift * along
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _gram(XT, scaled, mixed, total_bend, H):
     """Fill ``H = X' diag(bend) X``, less ``mixed mixed' / total_bend`` if that is positive."""
     d, n = XT.shape
@@ -181,7 +181,7 @@ def _gram(XT, scaled, mixed, total_bend, H):
             H[k, j] = H[j, k]
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _minimize_model(H, gradient, w, l1, l2, end, step):
     """Fill ``end`` with the minimum, and ``step = end - w``; ``<gradient, step>`` plus the change of the penalty.
 
@@ -204,7 +204,7 @@ def _minimize_model(H, gradient, w, l1, l2, end, step):
     return slope
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _solve(M, l2, x):
     """Overwrite x with ``(M + l2 I)^-1 x`` by a Cholesky factor; False where that is singular."""
     for i in range(x.size):
@@ -230,7 +230,7 @@ def _solve(M, l2, x):
     return True
 
 
-@njit(**(OPTIONS | INNER_ONLY))
+@njit(cache=True, inline="always")
 def _balance(number, setting, targets, at, value, b):
     """Newton steps in the intercept until the slopes sum to zero up to rounding; (value, b)."""
     last = math.inf
