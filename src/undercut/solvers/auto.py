@@ -156,8 +156,8 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        "squared hinge or Huber loss, L1 or elastic net, few samples, X of little work, lambda below "
-        f"{NEAR_ZERO:g} of the smallest with w = 0",
+        f"squared hinge or Huber loss, L1 or elastic net, few samples, X of little work, sparse or with below "
+        f"{GRAM_SAMPLES} samples per feature, lambda below {NEAR_ZERO:g} of the smallest with w = 0",
         is_small_and_sparse,
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call; where lambda is larger, working sets are small",

@@ -48,6 +48,9 @@ def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
     """Whether a loss that ``is_bent``, with L1 or elastic net, is one compiled call, and working sets are not small."""
     if not (is_bent(risk) and isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
         return False
+    assert isinstance(risk, LinearRisk)
+    if isinstance(risk.design, DenseDesign) and risk.n_samples >= GRAM_SAMPLES * risk.n_params:
+        return False
     return has_few_samples(risk) and zero_share(risk, reg) < NEAR_ZERO
 
 
