@@ -54,6 +54,7 @@ from undercut.solvers.choice.conditions import (
     is_margin_dual,
     is_much_wider,
     is_one,
+    is_quick_program,
     is_short_and_wide,
     is_small,
     is_small_and_weak,
@@ -169,6 +170,13 @@ TABLE = (
             candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())
         ),
         "one compiled call; where lambda is larger, Newton steps are few",
+    ),
+    Row(
+        "kinked loss with L1, elastic net or L2 that is not strong, dense X of little work with "
+        f"{SMALL + 1} to {FEW_PARAMS} samples",
+        is_quick_program,
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call costs less than ten planes or a few interior point steps",
     ),
     *PENALTY_ROWS,
     Row(
