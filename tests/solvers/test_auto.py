@@ -47,6 +47,7 @@ from undercut.solvers import (
     PairDescent,
     PrimalDual,
     ProximalBundle,
+    ProximalNewton,
     ProximalSweeps,
     Race,
     Relay,
@@ -118,7 +119,8 @@ PLANES_FIRST = Relay(candidates=(LineSearchBundle(), InteriorPoint(), LineSearch
 POINTS_FIRST = Relay(candidates=(InteriorPoint(), LineSearchBundle()))
 ONE_CALL = Relay(candidates=(SmallProgram(), InteriorPoint(), LineSearchBundle()))
 ONE_SMOOTH_CALL = Relay(candidates=(SmallProgram(), Newton()))
-SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
+GRAM_FIRST = Relay(candidates=(ProximalNewton(), SmallProgram(), InteriorPoint(), LevelBundle()))
+QUICK_PROGRAM = SMALL_AND_SPARSE = Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))
 FEW_NONZEROS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=SEVERAL_STEPS)
 LONG_ROWS = Relay(candidates=(LevelBundle(), InteriorPoint(), LevelBundle()), patience=MANY_STEPS)
 WORKING_SETS = Relay(candidates=(WorkingSet(), InteriorPoint()), patience=FEW_STEPS)
@@ -140,15 +142,19 @@ CASES = [
     (LinearRisk(X, Y, Ramp()), L2(1.0), NonconvexBundle(line_search="greedy")),
     (*kernel_problem(DenseGram(X @ X.T)), PairDescent()),
     (Problem("hinge").risk(), L1(0.1), Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle()))),
-    (Problem("hinge", n=300).risk(), L1(0.1), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("squared_hinge", n=300).risk(), L1(1e-4), SMALL_AND_SPARSE),
-    (Problem("hinge", n=300).risk(), L1(10.0), FEW_NONZEROS),
+    (Problem("hinge", n=1000).risk(), L1(0.1), QUICK_PROGRAM),
+    (Problem("hinge", n=1001).risk(), L1(0.01), Relay(candidates=(InteriorPoint(), LevelBundle()))),
+    (Problem("squared_hinge", n=300).risk(), L1(1e-4), GRAM_FIRST),
+    (Problem("squared_hinge", n=300, d=101).risk(), L1(1e-4), SMALL_AND_SPARSE),
+    (Problem("hinge", n=1001).risk(), L1(10.0), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(0.1), FEW_NONZEROS),
     (Problem("hinge", n=3000, d=100).risk(), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
     (full(1000, 101, Hinge(), every=4), L1(1e-4), LONG_ROWS),
     (full(1000, 101, Hinge(), every=4), ElasticNet(1e-4), LONG_ROWS),
     (full(2000, 50, Hinge(), every=4), L1(1e-4), Relay(candidates=(InteriorPoint(), LevelBundle()))),
-    (Problem("logistic", n=300).risk(), L1(1e-4), WORKING_SETS),
+    (Problem("logistic", n=300).risk(), L1(1e-4), GRAM_FIRST),
+    (Problem("logistic", n=300, d=100).risk(), L1(1e-2), GRAM_FIRST),
+    (Problem("logistic", n=300, d=101).risk(), L1(1e-2), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-4), WORKING_SETS),
     (Problem("logistic", n=3000, d=100).risk(), L1(1e-7), Relay(candidates=(InteriorPoint(), WorkingSet()))),
     (Problem("squared", n=3000, d=100).risk(), L1(1e-7), WORKING_SETS),
@@ -169,15 +175,16 @@ CASES = [
     ),
     (several_classes(200, CrammerSinger()), L1(0.1), Relay(candidates=(ProximalSweeps(), Smoothing()))),
     (several_classes(200, CrammerSinger()), ElasticNet(0.1), Relay(candidates=(ProximalSweeps(), LevelBundle()))),
-    (Problem("absolute", n=300, d=7).risk(), L2(1e-6), PLANES_FIRST),
-    (Problem("absolute", n=300, d=8).risk(), L2(1e-4), POINTS_FIRST),
-    (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
-    (Problem("absolute", n=300, d=8).risk(), L2(5e-3), PLANES_FIRST),
-    (Problem("absolute", n=300, d=8, fit_intercept=True).risk(), L2(0.1), PLANES_FIRST),
+    (Problem("absolute", n=1000, d=7).risk(), L2(1e-6), QUICK_PROGRAM),
+    (Problem("absolute", n=1001, d=7).risk(), L2(1e-6), PLANES_FIRST),
+    (Problem("absolute", n=1001, d=8).risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("absolute", n=1001, d=8).risk(), L2(0.03), DUAL_THEN_POINTS),
+    (Problem("absolute", n=1001, d=8).risk(), L2(2e-3), PLANES_FIRST),
+    (Problem("absolute", n=1001, d=8, fit_intercept=True).risk(), L2(0.1), PLANES_FIRST),
     (dense(250, 20, Hinge()), L2(1.0), ONE_CALL),
     (dense(250, 21, Hinge()), L2(0.1), PLANES_FIRST),
     (dense(250, 21, Hinge()), L2(0.05), ONE_CALL),
-    (dense(251, 20, Hinge()), L2(0.1), DUAL_THEN_POINTS),
+    (dense(251, 20, Hinge()), L2(0.1), QUICK_PROGRAM),
     (dense(1500, 20, Hinge()), L2(5e-3), DUAL_THEN_POINTS),
     (dense(1500, 20, Hinge()), L2(4e-3), PLANES_FIRST),
     (dense(1501, 20, Hinge()), L2(5e-3), PLANES_FIRST),
@@ -200,7 +207,8 @@ CASES = [
     (dense(300, 1001, Logistic()), L1(0.01), WorkingSet()),
     (dense(250, 40, Hinge()), L2(1e2), LineSearchBundle()),
     (Problem("hinge", n=250, d=39).risk(), L2(1e-3), ONE_CALL),
-    (Problem("hinge", n=251, d=39).risk(), L2(1e-3), POINTS_FIRST),
+    (Problem("hinge", n=251, d=39).risk(), L2(1e-3), QUICK_PROGRAM),
+    (dense(600, 30, Hinge()), L2(10.0), LineSearchBundle()),
     (StructuredRisk(Signs(), X, [1, -1, 1], cache=2), L2(0.1), CachedCuttingPlane()),
     (chain(CRF()), L2(0.1), NonconvexBundle(line_search="greedy", max_planes=MOST_PLANES)),
     (chain(M3N()), L2(0.1), NonconvexBundle(line_search="single", max_planes=MOST_PLANES)),
@@ -236,7 +244,11 @@ CASES = [
     (Problem("hinge", n=801, d=200).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=450, d=220).risk(), L2(1e-3), PLANES_FIRST),
     (Problem("hinge", n=800, d=200).risk(), L2(1e3), LineSearchBundle()),
-    (Problem("logistic", n=300).risk(), L1(0.1), WORKING_SETS),
+    (Problem("logistic", n=300).risk(), L1(0.1), GRAM_FIRST),
+    (Problem("squared", n=10000, d=10).risk(), L1(0.1), GRAM_FIRST),
+    (Problem("squared", n=10001, d=10).risk(), L1(0.1), WORKING_SETS),
+    (Problem("poisson", n=1200, d=50).risk(), ElasticNet(0.1), GRAM_FIRST),
+    (Problem("poisson", n=1201, d=50).risk(), ElasticNet(0.1), WORKING_SETS),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(100.0), WorkingSet()),
     (sparse(300, 1001, SquaredHinge()), ElasticNet(1e-6), Relay(candidates=(DualCoordinate(), WorkingSet()))),
     (sparse(2003, 1001, SquaredHinge()), ElasticNet(1e-6), WorkingSet()),
@@ -303,10 +315,10 @@ def test_the_first_row_that_holds_decides(risk, reg, expected):
 
 FINE_CASES = [
     (Problem("hinge").risk(), L2(1e-5), ONE_CALL),
-    (Problem("hinge", n=300, d=8).risk(), L2(1e-5), POINTS_FIRST),
-    (Problem("hinge", n=300, d=7).risk(), L2(1e-5), PLANES_FIRST),
-    (Problem("absolute", n=300, d=8).risk(), L2(0.1), DUAL_THEN_POINTS),
-    (Problem("absolute", n=300, d=8).risk(), L2(1e-2), POINTS_FIRST),
+    (Problem("hinge", n=1001, d=8).risk(), L2(1e-5), POINTS_FIRST),
+    (Problem("hinge", n=1001, d=7).risk(), L2(1e-5), PLANES_FIRST),
+    (Problem("absolute", n=1001, d=8).risk(), L2(0.03), DUAL_THEN_POINTS),
+    (Problem("absolute", n=1001, d=8).risk(), L2(3e-3), POINTS_FIRST),
     (dense(4000, 10, Hinge()), L2(3e-3), DUAL_THEN_POINTS),
     (dense(4000, 10, Hinge()), L2(1e-3), PLANES_FIRST),
     (dense(4001, 10, Hinge()), L2(3e-3), PLANES_FIRST),
@@ -389,11 +401,13 @@ def test_sweeps_for_the_squared_hinge_too(entries, most):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_the_unit_of_the_targets_does_not_change_the_choice(scale):
     """With targets of another unit, lambda in that unit is the same problem."""
-    risk = Problem("absolute", n=300, d=10).risk()
+    risk = Problem("absolute", n=1001, d=10).risk()
     scaled = LinearRisk(risk.design, scale * risk.y, Absolute())
-    taken = [resolve("auto", scaled, L2(lam / scale), gap) for lam, gap in [(1e-2, 1e-6), (1e-4, 1e-3), (1e-4, 1e-6)]]
+    taken = [resolve("auto", scaled, L2(lam / scale), gap) for lam, gap in [(3e-3, 1e-6), (3e-5, 1e-3), (3e-5, 1e-6)]]
     assert taken == [POINTS_FIRST, POINTS_FIRST, POINTS_FIRST]
-    assert resolve("auto", scaled, L2(0.1 / scale)) == DUAL_THEN_POINTS
+    assert resolve("auto", scaled, L2(0.03 / scale)) == DUAL_THEN_POINTS
+    few = LinearRisk(scaled.design.take(np.arange(900)), scaled.y[:900], Absolute())
+    assert resolve("auto", few, L2(1e-4 / scale)) == QUICK_PROGRAM
 
 
 def test_large_entries_in_single_precision_do_not_overflow():

@@ -118,6 +118,7 @@ CASES = {
     "newton": lambda: (linear(Logistic(), fit_intercept=True), L2_SMALL),
     "truncated_newton": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L2_SMALL),
     "truncated_newton classes": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),
+    "proximal_newton": lambda: (linear(Logistic(), fit_intercept=True), L1(1e-3)),
     "small_program": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "interior_point rounded": lambda: (linear(SquaredHinge()), L1(0.01)),

@@ -53,6 +53,28 @@ def penalty_slope(w, change, l1, l2):
 
 
 @njit(cache=True, nogil=True)
+def expected_gap(w, gradient, l1, l2, spread):
+    """About the gap that slopes u with ``X' u = gradient`` prove at w; ``spread`` is ``sum_i u_i^2 / (2 d_i)``.
+
+    With squares it is ``sum_j reg_j(w_j) + reg_j*(-gradient_j) + gradient_j w_j``.  Without, the slopes are scaled by s
+    until ``|s gradient_j| <= l1``, and it is ``l1 |w|_1 + s <gradient, w> + (1 - s)^2 spread`` to second order.
+    """
+    size, product, squares, most, excess = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(w.size):
+        size += abs(w[j])
+        product += gradient[j] * w[j]
+        squares += w[j] * w[j]
+        over = max(abs(gradient[j]) - l1, 0.0)
+        excess += over * over
+        if over > most or over != over:
+            most = over
+    if l2 > 0.0:
+        return l1 * size + product + 0.5 * l2 * squares + 0.5 * excess / l2
+    share = l1 / (l1 + most)
+    return l1 * size + share * product + (1.0 - share) ** 2 * spread
+
+
+@njit(cache=True, nogil=True)
 def steepest(slopes, weight, gradient, alive, norms, rounding):
     """The largest ``|gradient_j|`` of features that are alive, with the rounding error of ``gradient = X' slopes``.
 
@@ -92,17 +114,24 @@ def screened(w, gradient, norms, share, radius, l1, out):
 @njit(cache=True, nogil=True)
 def support_system(H, gradient, w, l1, l2):
     """The parameters that are not zero, their part of H, and minus the derivative in each."""
-    support = np.flatnonzero(w)
-    matrix, right = np.empty((support.size, support.size)), np.empty(support.size)
-    for a in range(support.size):
+    size = 0
+    for j in range(w.size):
+        size += w[j] != 0.0
+    support, matrix, right = np.empty(size, np.int64), np.empty((size, size)), np.empty(size)
+    at = 0
+    for j in range(w.size):
+        if w[j] != 0.0:
+            support[at] = j
+            at += 1
+    for a in range(size):
         i = support[a]
         right[a] = -gradient[i] - math.copysign(l1, w[i]) - l2 * w[i]
-        for b in range(support.size):
+        for b in range(size):
             matrix[a, b] = H[i, support[b]]
     return support, matrix, right
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, inline="always")
 def _change(matrix, slopes, at, step, zeros, share, l1, l2, change):
     """Fill ``change`` with the share of a step in which parameters stop at zero; returns the model after it."""
     energy = 0.0
@@ -117,25 +146,27 @@ def _change(matrix, slopes, at, step, zeros, share, l1, l2, change):
     return energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def move_support(H, matrix, support, step, l1, l2, w, gradient):
     """Take the part of a step that reduces the model most; parameters that would change their signs become zero.
 
     The step is halved until the model is smaller than before, and then as long as that reduces it further; w and its
     gradient are overwritten.
     """
-    at, slopes, zeros = w[support], gradient[support], np.empty(support.size)
-    best, least = 0.0, 1.0
-    for a in range(at.size):
+    size, best, least = support.size, 0.0, 1.0
+    at, slopes, zeros, change, found = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.zeros(size)
+    for a in range(size):
+        at[a], slopes[a] = w[support[a]], gradient[support[a]]
         zeros[a] = -at[a] / step[a] if at[a] * step[a] < 0.0 else math.inf
         least = min(least, zeros[a])
         best += l1 * abs(at[a]) + 0.5 * l2 * at[a] * at[a]
-    change, found, is_found, share = np.empty_like(at), np.zeros_like(at), False, 1.0
+    is_found, share = False, 1.0
     while True:
         energy = _change(matrix, slopes, at, step, zeros, share, l1, l2, change)
         if energy < best:
             best, is_found = energy, True
-            found[:] = change
+            for a in range(size):
+                found[a] = change[a]
         elif is_found:
             break
         if not share > least:

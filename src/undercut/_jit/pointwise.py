@@ -118,6 +118,26 @@ def totals(slopes, bend):
     return total, size, total_bend
 
 
+@njit(cache=True, nogil=True)
+def spread(slopes, bend):
+    """``sum_i slopes_i^2 / (2 bend_i)`` over the samples whose second derivative is positive."""
+    total = 0.0
+    for i in range(slopes.size):
+        total += 0.5 * slopes[i] * slopes[i] / bend[i] if bend[i] > 0.0 else 0.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def distance(slopes, others, bend):
+    """``1/2 sum_i (slopes_i - others_i)^2 / bend_i``, infinite where slopes differ and ``bend`` is 0."""
+    total = 0.0
+    for i in range(slopes.size):
+        off = slopes[i] - others[i]
+        if off != 0.0:
+            total += 0.5 * off * off / bend[i] if bend[i] > 0.0 else math.inf
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def parabola_conjugates(number, setting, y, weight, slopes, share, out):
     """``out = weight l*(share slopes / weight)`` of losses in ``QUADRATIC``, infinite where that is no slope."""

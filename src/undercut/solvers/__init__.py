@@ -23,6 +23,7 @@ from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.lbfgs import Lbfgs
 from undercut.solvers.newton.least_squares import LeastSquares
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.proximal_newton import ProximalNewton
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.classic_bundle import ClassicBundle
@@ -62,6 +63,7 @@ __all__ = [
     "PrimalDual",
     "ProgressiveHedging",
     "ProximalBundle",
+    "ProximalNewton",
     "ProximalSweeps",
     "Race",
     "Relay",

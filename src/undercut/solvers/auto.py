@@ -54,6 +54,7 @@ from undercut.solvers.choice.conditions import (
     is_margin_dual,
     is_much_wider,
     is_one,
+    is_quick_program,
     is_short_and_wide,
     is_small,
     is_small_and_weak,
@@ -65,7 +66,7 @@ from undercut.solvers.choice.conditions import (
     needs_planes,
     sorts,
 )
-from undercut.solvers.choice.penalty_conditions import NEAR_ZERO, is_small_and_sparse
+from undercut.solvers.choice.penalty_conditions import GRAM_SAMPLES, NEAR_ZERO, has_small_gram, is_small_and_sparse
 from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
 from undercut.solvers.choice.row import FEW_STEPS, FINE, Row
 from undercut.solvers.choice.smooth_rows import SMOOTH_ROWS
@@ -88,6 +89,7 @@ from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.memory import chain_planes, plane_settings, within_memory
 from undercut.solvers.newton.interior_point import InteriorPoint
 from undercut.solvers.newton.newton import Newton
+from undercut.solvers.newton.proximal_newton import ProximalNewton
 from undercut.solvers.newton.small_program import SmallProgram
 from undercut.solvers.newton.truncated_newton import TruncatedNewton
 from undercut.solvers.nonconvex.nonconvex_bundle import NonconvexBundle
@@ -123,6 +125,12 @@ TABLE = (
         "its steps are products with the whole matrix, which a device does best",
     ),
     Row(
+        f"smooth loss with L1 or elastic net, dense X of little work, {GRAM_SAMPLES} samples per feature",
+        has_small_gram,
+        lambda risk: Relay(candidates=(ProximalNewton(), SmallProgram(), InteriorPoint(), LevelBundle())),
+        "all Newton steps are one compiled call, and BLAS would not make their Gram matrices faster",
+    ),
+    Row(
         f"at most {SMALL} samples and parameters, kinks or bounds in the penalty",
         lambda risk, reg: not isinstance(reg, QuadraticRegularizer | Entropy | SquaredLp) and is_small(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
@@ -148,8 +156,8 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        "squared hinge or Huber loss, L1 or elastic net, few samples, X of little work, lambda below "
-        f"{NEAR_ZERO:g} of the smallest with w = 0",
+        f"squared hinge or Huber loss, L1 or elastic net, few samples, X of little work, sparse or with below "
+        f"{GRAM_SAMPLES} samples per feature, lambda below {NEAR_ZERO:g} of the smallest with w = 0",
         is_small_and_sparse,
         lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
         "one compiled call; where lambda is larger, working sets are small",
@@ -161,6 +169,13 @@ TABLE = (
             candidates=(SmallProgram(), Newton() if risk.n_params <= NEWTON_PARAMS else TruncatedNewton())
         ),
         "one compiled call; where lambda is larger, Newton steps are few",
+    ),
+    Row(
+        "kinked loss with L1, elastic net or L2 that is not strong, dense X of little work with "
+        f"{SMALL + 1} to {FEW_PARAMS} samples",
+        is_quick_program,
+        lambda risk: Relay(candidates=(SmallProgram(), InteriorPoint(), LevelBundle())),
+        "one compiled call costs less than ten planes or a few interior point steps",
     ),
     *PENALTY_ROWS,
     Row(

@@ -23,7 +23,7 @@ from undercut.maps.dense import DenseDesign
 from undercut.maps.gram import DenseGram
 from undercut.maps.matrix import Matrix
 from undercut.maps.streamed import StreamedDesign
-from undercut.regularizers import L2, KernelNorm
+from undercut.regularizers import L1, L2, ElasticNet, KernelNorm
 from undercut.risks import (
     GramRisk,
     LinearRisk,
@@ -50,6 +50,10 @@ LARGE = 100_000  # samples times features: below, the bundle alone takes millise
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 LEAST_WORK, SOME_WORK = 100_000, 1_000_000  # of a Gram matrix: it takes less time than a plane, or a Newton step
 MODERATE = 1.0  # condition of the dual of a small problem: up to here a few planes or Newton steps are enough
+QUICK_WORK = (
+    6_000_000  # the same: up to here a kinked loss with some hundred samples is one compiled call of milliseconds
+)
+QUICK_CONDITION = 0.3  # condition of the dual of such a problem with L2: up to here a few planes or sweeps are enough
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss needs many Newton steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
 FEW_PARAMS = 1000  # up to here an interior point step costs some passes over the data
@@ -109,6 +113,21 @@ def has_kinked_form(risk: Risk, reg: Regularizer) -> bool:
 def is_small(risk: Risk, reg: Regularizer) -> bool:
     is_small = isinstance(risk, LinearRisk) and max(risk.n_samples, risk.n_params) <= SMALL
     return is_small and accepts(SmallProgram(), risk, reg)
+
+
+def is_quick_program(risk: Risk, reg: Regularizer) -> bool:
+    """Whether a kinked loss on a dense X with some hundred samples is one compiled call, and not only few planes."""
+    if not (is_kinked(risk) and isinstance(reg, L1 | ElasticNet | L2) and accepts(SmallProgram(), risk, reg)):
+        return False
+    assert isinstance(risk, LinearRisk)
+    work = _work(risk)
+    if not (isinstance(risk.design, DenseDesign) and SMALL < risk.n_samples <= FEW_PARAMS and work <= QUICK_WORK):
+        return False
+    return (
+        not isinstance(reg, L2)
+        or work <= LEAST_WORK
+        or dual_condition(risk.design, reg) > QUICK_CONDITION * spread(risk)
+    )
 
 
 def is_bent(risk: Risk) -> bool:

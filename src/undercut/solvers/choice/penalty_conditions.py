@@ -23,17 +23,33 @@ from undercut.solvers.choice.conditions import (
 )
 from undercut.solvers.choice.sweep_conditions import has_long_rows
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
+from undercut.solvers.newton.proximal_newton import ProximalNewton
 from undercut.solvers.newton.small_program import SmallProgram
 
+GRAM_WORK = 3_000_000  # entries of X times features: up to here compiled code makes Gram matrices about as fast as BLAS
+GRAM_ENTRIES = 100_000  # of X: with more, its transpose takes longer than all that is not linear algebra
+GRAM_SAMPLES = 3  # per feature: with fewer, a small lambda leaves so many parameters that models are nearly singular
 NEAR_ZERO = 0.03  # lambda over the smallest one with w = 0: above, few parameters are not zero, and soon found
 FEW_NONZEROS = 0.3  # the same: from here on planes of a kinked loss take less time than interior point steps
 WEAK_SHARE = 1e-3  # lambda over the smallest one with w = 0: below, an L1 path with few samples is nearly at its end
 TINY_SHARE = 1e-4  # the same: below, working sets hold nearly all parameters
 
 
+def has_small_gram(risk: Risk, reg: Regularizer) -> bool:
+    """Whether X is dense, and a few Newton steps with its Gram matrix take less time than anything else."""
+    if not (isinstance(reg, L1 | ElasticNet) and isinstance(risk, LinearRisk) and isinstance(risk.design, DenseDesign)):
+        return False
+    n, d = risk.design.shape
+    is_little = n * d <= GRAM_ENTRIES and n * d * d <= GRAM_WORK
+    return bool(is_little and n >= GRAM_SAMPLES * d) and accepts(ProximalNewton(), risk, reg)
+
+
 def is_small_and_sparse(risk: Risk, reg: Regularizer) -> bool:
     """Whether a loss that ``is_bent``, with L1 or elastic net, is one compiled call, and working sets are not small."""
     if not (is_bent(risk) and isinstance(reg, L1 | ElasticNet) and accepts(SmallProgram(), risk, reg)):
+        return False
+    assert isinstance(risk, LinearRisk)
+    if isinstance(risk.design, DenseDesign) and risk.n_samples >= GRAM_SAMPLES * risk.n_params:
         return False
     return has_few_samples(risk) and zero_share(risk, reg) < NEAR_ZERO
 

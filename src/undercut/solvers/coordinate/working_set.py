@@ -37,7 +37,7 @@ from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
 from undercut.solvers.coordinate.working.class_problem import ClassProblem
 from undercut.solvers.coordinate.working.columns import Columns, ModelGap, Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns
-from undercut.solvers.coordinate.working.gram_columns import GramColumns
+from undercut.solvers.coordinate.working.gram_columns import DenseColumns, GramColumns
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
 from undercut.solvers.coordinate.working.repaired_slopes import Repair, tolerance
 from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
@@ -56,6 +56,8 @@ FIRST_ROUNDS = 2  # of descent on the model of each of those
 CLOSE = 3.0  # times the gap asked for: after a step that decreased the objective by less, with L1 alone, one model ...
 CLOSE_ROUNDS = 8  # ... is minimized in so many rounds of descent ...
 MISFIT = 0.3  # ... or until violations are expected to add this share of that gap, because its slopes prove the most
+QUICK = 200_000  # entries of a working set: a Newton step on fewer, all that there are, takes less time than a bound
+EXPECTED = 0.9  # share of the gap asked for, at which such steps are expected to end the run
 SMALLEST = 100  # parameters of a working set, if there are as many
 REFRESHED = 10  # steps after which scores are computed from the parameters, not from those of the last step
 SHRUNK = 0.5  # share of a working set: where no more than that is needed, the others are left out
@@ -170,7 +172,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         # 2. Newton steps on it, no more accurate than the other features deserve.
         effort = _effort(problem, columns, state)
         if isinstance(columns, SparseColumns) and not columns.is_slow and problem.is_cyclic(columns.ids):
-            effort = effort._replace(n_newton=1, gap=_model_gap(columns, state))
+            effort = effort._replace(n_newton=1, model_gap=_model_gap(columns, state))
         moved = state.moved if effort.tol is None else 0.0
         start = problem.iterate(w[columns.ids].reshape(-1), point, state.damping, moved)
         gradient = point.gradient[columns.ids].reshape(-1)
@@ -201,7 +203,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
     def _columns(self, problem: SparseProblem, state: WorkingSetState, violation: FloatArray) -> Columns:
         """The last working set if it has the largest violations and few features that are not needed, or another."""
         last = state.columns
-        if isinstance(last, GramColumns) and last.ids.size == state.norms.size:  # it holds all features
+        if isinstance(last, GramColumns) and _is_whole(last, state):
             return last
         used = _is_used(problem.by_feature(state.w))
         size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
@@ -230,7 +232,13 @@ def _likely(state: WorkingSetState, used: Array, size: int, many: int = MANY) ->
 
 
 def _effort(problem: SparseProblem, columns: Columns, state: WorkingSetState) -> Effort:
-    """How much to spend on a working set: little on a new one, and one accurate model near the optimum."""
+    """How much to spend on a working set: little on a new one, and one accurate model near the optimum.
+
+    Where X is so small that a bound takes longer than a Newton step, it waits until it is likely to end the run.
+    """
+    if isinstance(columns, DenseColumns) and columns.X.size <= QUICK and _is_whole(columns, state):
+        gap = EXPECTED * wanted_gap(state.progress)
+        return Effort(MAX_NEWTON if gap > 0.0 and not problem.is_quadratic else 1, MAX_ROUNDS, 0.0, gap=gap)
     if problem.is_corrected(columns):
         wanted = wanted_gap(state.progress)
         if state.decrease >= CLOSE * wanted:
@@ -273,8 +281,12 @@ def _is_costly(columns: Columns, state: WorkingSetState) -> bool:
     """Whether a Newton step, which succeeds, costs so much more than a bound that each is worth one."""
     if isinstance(columns, SampledColumns):
         return True
-    is_whole = columns.ids.size >= int(np.count_nonzero(state.alive))
-    return is_whole and state.damping == 0.0 and isinstance(columns, GramColumns)
+    return isinstance(columns, GramColumns) and state.damping == 0.0 and _is_whole(columns, state)
+
+
+def _is_whole(columns: Columns, state: WorkingSetState) -> bool:
+    """Whether a working set holds all features that a solution may use."""
+    return int(np.count_nonzero(state.alive[columns.ids])) == int(np.count_nonzero(state.alive))
 
 
 def _features(risk: SparseRisk) -> Design:

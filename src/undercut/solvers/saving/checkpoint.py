@@ -40,9 +40,10 @@ class Checkpoint:
     >>> risk, reg = LinearRisk(rng.normal(size=(300, 7)), rng.choice([-1.0, 1.0], 300), Hinge()), L2(1e-3)
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = f"{folder.name}/run.ck"
-    >>> first = minimize(risk, reg, stop=Stop(max_steps=5), callbacks=[Checkpoint(path)])
-    >>> second = minimize(risk, reg, resume=path)
-    >>> whole = minimize(risk, reg)
+    >>> solver = "line_search_bundle"
+    >>> first = minimize(risk, reg, solver, stop=Stop(max_steps=5), callbacks=[Checkpoint(path)])
+    >>> second = minimize(risk, reg, solver, resume=path)
+    >>> whole = minimize(risk, reg, solver)
     >>> (first.n_steps, second.n_steps) == (5, whole.n_steps), second.lower_bound == whole.lower_bound
     (True, True)
     >>> folder.cleanup()

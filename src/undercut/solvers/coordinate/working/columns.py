@@ -47,6 +47,10 @@ class Penalty(NamedTuple):
     def largest_violation(self, w: FloatArray, gradient: FloatArray) -> float:
         return float(gram_model.violations(w, gradient, *self, np.empty(w.size)))
 
+    def expected_gap(self, w: FloatArray, gradient: FloatArray, spread: float) -> float:
+        """About the gap that slopes u with this gradient prove at w; ``spread`` : ``sum_i u_i^2 / (2 d_i)``."""
+        return float(gram_model.expected_gap(w, gradient, *self, spread))
+
     def misfit(self, w: FloatArray, gradient: FloatArray) -> float:
         """What the violations of the parameters that are not zero add to the gap if each is corrected on its own."""
         return float((np.abs(w) * np.abs(gradient + self.l1 * np.sign(w) + self.l2 * w)).sum())

@@ -54,13 +54,17 @@ class GramColumns(Columns):
             return Move(now, self.scores(now - w))
 
         # The intercepts are minimized over in closed form: b = -inverse (totals + mixed (v - w)).
-        mixed = np.stack([self.gradient(model.through(unit)) for unit in model.units()])
+        mixed = self.mixed(model)
         inverse = inverted(model.intercept_bend)
         pull = mixed.T @ inverse
         gradient -= pull @ model.totals
         descend_gram(H - pull @ mixed, gradient, now, penalty, accuracy)
         change = now - w
         return Move(now, self.scores(change) - inverse @ (model.totals + mixed @ change))
+
+    def mixed(self, model: Model) -> FloatArray:
+        """The second derivatives in an intercept and a parameter, with a row per intercept."""
+        return np.stack([self.gradient(model.through(unit)) for unit in model.units()])
 
 
 class PointwiseGram(GramColumns):
@@ -78,6 +82,11 @@ class PointwiseGram(GramColumns):
         if not np.array_equal(model.bend, self._last[0]):  # those of a quadratic loss are the same everywhere
             self._last = model.bend, self.weighted_gram(model.bend)
         return self._last[1]
+
+    @override
+    def mixed(self, model: Model) -> FloatArray:
+        assert isinstance(model, PointwiseModel)
+        return self.gradient(model.bend)[None, :]
 
 
 class CompactColumns(PointwiseGram):

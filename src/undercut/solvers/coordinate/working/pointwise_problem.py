@@ -61,7 +61,7 @@ class PointwiseProblem(SparseProblem):
         self.risk, self.weight, self.design = risk, risk.weight, risk.design
         known = smooth_conjugate(risk.loss)
         assert known is not None
-        self._conjugate, self.smoothness = known, known.smoothness
+        self._conjugate, self.smoothness, self.compiled_loss = known, known.smoothness, known.loss
         self.is_quadratic = isinstance(risk.loss, Squared)
         assert isinstance(risk.phi, SmoothMean)
         self._phi = risk.phi
@@ -133,7 +133,8 @@ class PointwiseProblem(SparseProblem):
         def value(share: float) -> float:
             terms = self.conjugate(slopes, share)
             square = 0.5 * float(gram_model.excess(gradient, alive, share, l1)) / l2 if l2 > 0.0 else 0.0
-            return -float(terms.sum()) - square - ROUNDING * (float(np.abs(terms).sum()) + square + abs(objective))
+            total, size, _ = pointwise.totals(terms, terms)
+            return float(-total - square - ROUNDING * (size + square + abs(objective)))
 
         shares = (1.0, inside, math.sqrt(inside)) if l2 > 0.0 else (inside,)
         first, *others = ((1.0 - ROUNDING) * share for share in shares)  # slopes at their limits stay within them
@@ -149,6 +150,19 @@ class PointwiseProblem(SparseProblem):
             radius = math.sqrt(2.0 * self.smoothness * max(gap, 0.0))
             gram_model.screened(w, gradient, self.norms, share, radius, self.penalty.l1, out)
         return out
+
+    @override
+    def expected_gap(self, columns: Columns, at: Iterate) -> float:
+        """The smaller of what the slopes here prove and, without squares, of what those at the end of the model do."""
+        slopes, bend = at.slopes, _known(at.bend)
+        if self.risk.fit_intercept:
+            total, _, total_bend = pointwise.totals(slopes, bend)
+            slopes = slopes - total / max(total_bend, 1e-300) * bend  # after a Newton step in the intercept, about
+        here = self.penalty.expected_gap(at.w, columns.gradient(slopes), pointwise.spread(slopes, bend))
+        if self.penalty.l2 > 0.0 or at.last is None:
+            return here
+        ahead = at.last.model.slopes + at.last.model.through(at.last.move.scores)
+        return min(here, float(pointwise.distance(ahead, slopes, bend)))
 
     def _predicted(self, last: Last, slopes: FloatArray) -> FloatArray | None:
         """The slopes at the end of a model; ``None`` where those at the point, ``slopes``, prove as much.

@@ -38,7 +38,8 @@ class Effort(NamedTuple):
     n_rounds: int
     accuracy: float = 0.3  # share of the largest violation to which a step reduces those of its working set
     tol: Tolerance | None = None  # of the models; without it, a share of the violations at their start
-    gap: ModelGap | None = None  # of the models, where descent is cyclic
+    model_gap: ModelGap | None = None  # of the models, where descent is cyclic
+    gap: float = 0.0  # steps end where slopes are expected to prove as much
 
 
 class Last(NamedTuple):
@@ -165,6 +166,10 @@ class SparseProblem(ABC):
         """Whether cyclic descent on these columns is expected to reach the minimum in few epochs."""
         return False
 
+    def expected_gap(self, columns: Columns, at: Iterate) -> float:
+        """About what the gap is if no other columns are needed; infinite where that is not known."""
+        return math.inf
+
     def is_corrected(self, columns: Columns) -> bool:
         """Whether slopes are moved into their limits with these columns."""
         return False
@@ -211,13 +216,15 @@ class SparseProblem(ABC):
         at, violation, tol = start, most, effort.accuracy * most
         for done in range(effort.n_newton):
             if done:
+                if effort.gap > 0.0 and self.expected_gap(columns, at) <= effort.gap:
+                    break
                 gradient = columns.gradient(at.slopes)
-                violation = float(self.penalty.violation(at.w, gradient).max(initial=0.0))
+                violation = self.penalty.largest_violation(at.w, gradient)
             violation = max(violation, self.imbalance(at.slopes))
             if violation <= tol or expired():
                 break
             accuracy = effort.tol or Tolerance(self.model_accuracy * max(violation, 1.5 * tol))
-            at = self._newton_step(columns, at, gradient, accuracy._replace(gap=effort.gap), effort.n_rounds)
+            at = self._newton_step(columns, at, gradient, accuracy._replace(gap=effort.model_gap), effort.n_rounds)
         return at
 
     def _newton_step(
