@@ -69,13 +69,7 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
     with the matrix ``diag(a + ridge) - a a' / total``, a being the first columns of ``bend``.  Z and W are overwritten.
     Returns the largest violation that was met.
     """
-    n_classes = P.shape[1]
-    means = np.empty(P.shape[0])  # <p_i, z_i>
-    for i in range(P.shape[0]):
-        mean = 0.0
-        for k in range(n_classes):
-            mean += P[i, k] * Z[i, k]
-        means[i] = mean
+    n_classes, means = P.shape[1], score_means(P, Z)
     slopes, change = np.empty(n_classes), np.empty(n_classes)
     violation = 0.0
     for j in features:
@@ -98,6 +92,35 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
 
 
 @njit(cache=True, nogil=True)
+def score_means(P, Z):
+    """``<p_i, z_i>``."""
+    means = np.empty(P.shape[0])
+    for i in range(P.shape[0]):
+        mean = 0.0
+        for k in range(P.shape[1]):
+            mean += P[i, k] * Z[i, k]
+        means[i] = mean
+    return means
+
+
+@njit(cache=True, nogil=True)
+def violation_at(slope, w, l1, l2):
+    """How far 0 is from the subgradients of one parameter."""
+    return abs(slope + l2 * w + l1 * np.sign(w)) if w != 0.0 else abs(slope) - l1
+
+
+@njit(cache=True, nogil=True)
+def best_at(slope, w, curvature, l1, l2):
+    """Where the parabola with this slope at w, and the penalty, are smallest."""
+    if w == 0.0 and abs(slope) <= l1:  # most of them: it stays zero
+        return 0.0
+    if curvature + l2 > 0.0:
+        force = curvature * w - slope
+        return np.sign(force) * max(abs(force) - l1, 0.0) / (curvature + l2)
+    return 0.0 if abs(slope) <= l1 else w
+
+
+@njit(cache=True, nogil=True)
 def _move(slopes, bend, l1, l2, w, change):
     """Coordinate descent over the classes of one feature; w is overwritten.  Returns the violation at its start."""
     n_classes = w.size
@@ -112,16 +135,10 @@ def _move(slopes, bend, l1, l2, w, change):
             if joint != 0.0 and total > 0.0:
                 slope -= a * joint / total
             if sweep == 0:
-                off = abs(slopes[k] + l2 * w[k] + l1 * np.sign(w[k])) if w[k] != 0.0 else abs(slopes[k]) - l1
-                violation = max(violation, off)
+                violation = max(violation, violation_at(slopes[k], w[k], l1, l2))
             if w[k] == 0.0 and abs(slope) <= l1:  # most of them: it stays zero
                 continue
-            best, curvature = w[k], a + ridge - (a * a / total if total > 0.0 else 0.0)
-            if curvature + l2 > 0.0:
-                force = curvature * w[k] - slope
-                best = np.sign(force) * max(abs(force) - l1, 0.0) / (curvature + l2)
-            elif abs(slope) <= l1:
-                best = 0.0
+            best = best_at(slope, w[k], a + ridge - (a * a / total if total > 0.0 else 0.0), l1, l2)
             delta = best - w[k]
             moves |= delta != 0.0
             change[k] += delta
