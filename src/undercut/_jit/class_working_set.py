@@ -24,6 +24,20 @@ def through(P, weight, ridge, Z, out):
 
 
 @njit(cache=True, nogil=True)
+def row_sizes(A, out):
+    """The largest ``|a_jk|`` of every row j; NaN where an entry is."""
+    for j in range(A.shape[0]):
+        most = 0.0
+        for k in range(A.shape[1]):
+            own = abs(A[j, k])
+            if own > most or own != own:
+                most = own
+                if own != own:
+                    break
+        out[j] = most
+
+
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, features, G, out):
     """``out_jk = sum_i x_ij g_ik`` for the features j."""
     for j in features:

@@ -161,12 +161,12 @@ class ClassProblem(SparseProblem):
         ``last`` : what an earlier attempt took.
         """
         wanted, W = wanted_gap(progress), self.by_feature(w)
+        if last is None and not is_affordable(self.design, self.risk.n_classes):
+            return None, None
         if movable(point.gradient, W, self.penalty) is None:
             return None, last
         violation = float(np.where(alive, self.violation(w, point.gradient), 0.0).max(initial=0.0))
         if last is None:
-            if not is_affordable(self.design, self.risk.n_classes):
-                return None, None
             assert isinstance(self.design, SparseDesign | DenseDesign)
             last = Repair.made(self.design, self._probabilities(point.slopes), self.weight, self.risk.fit_intercept)
         elif not last.is_worthwhile(violation, wanted):
