@@ -1,5 +1,6 @@
 """Coordinate descent on pairs of a feature j and a class k, for the softmax loss.
 
+Matrices with a row per sample are stored column by column: a visit of a pair reads one column, which fits in the cache.
 ``columns`` and ``classes`` hold j and k of every pair.  For sample i the model has the matrix
 ``D_i = weight_i (diag(p_i) - p_i p_i') + ridge_i I``.
 """
@@ -8,8 +9,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from undercut._jit.class_working_set import best_at, score_means, violation_at
+from undercut._jit.class_working_set import best_at, violation_at
 from undercut._jit.compile import njit
+
+
+@njit(cache=True, nogil=True)
+def through(P, weight, ridge, Z, out):
+    """``out_i = D_i z_i``."""
+    means = _means(P, Z)
+    for k in range(P.shape[1]):
+        for i in range(P.shape[0]):
+            z = Z[i, k]
+            out[i, k] = weight[i] * P[i, k] * (z - means[i]) + ridge[i] * z
+
+
+@njit(cache=True, nogil=True)
+def _means(P, Z):
+    """``<p_i, z_i>``."""
+    means = np.zeros(P.shape[0])
+    for k in range(P.shape[1]):
+        for i in range(P.shape[0]):
+            means[i] += P[i, k] * Z[i, k]
+    return means
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +73,7 @@ def descend(starts, rows, values, columns, classes, P, weight, ridge, Z, gradien
     ``gradient``: ``X' U``; ``bend``: what ``bends`` returns.  Z and w are overwritten.  Returns the largest violation
     that was met.
     """
-    means = score_means(P, Z)
+    means = _means(P, Z)
     violation = 0.0
     for index in active:
         at = np.uint64(index)

@@ -83,7 +83,13 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
     with the matrix ``diag(a + ridge) - a a' / total``, a being the first columns of ``bend``.  Z and W are overwritten.
     Returns the largest violation that was met.
     """
-    n_classes, means = P.shape[1], score_means(P, Z)
+    n_classes = P.shape[1]
+    means = np.empty(P.shape[0])  # <p_i, z_i>
+    for i in range(P.shape[0]):
+        mean = 0.0
+        for k in range(n_classes):
+            mean += P[i, k] * Z[i, k]
+        means[i] = mean
     slopes, change = np.empty(n_classes), np.empty(n_classes)
     violation = 0.0
     for j in features:
@@ -103,18 +109,6 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
                     mean += P[i, k] * change[k]
                 means[i] += values[e] * mean
     return violation
-
-
-@njit(cache=True, nogil=True)
-def score_means(P, Z):
-    """``<p_i, z_i>``."""
-    means = np.empty(P.shape[0])
-    for i in range(P.shape[0]):
-        mean = 0.0
-        for k in range(P.shape[1]):
-            mean += P[i, k] * Z[i, k]
-        means[i] = mean
-    return means
 
 
 @njit(cache=True, nogil=True)

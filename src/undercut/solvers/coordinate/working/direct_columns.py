@@ -330,4 +330,4 @@ class Trial:
 
     def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
         linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
-        return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)
+        return linear + 0.5 * float(z.ravel("K") @ self.model.through(z).ravel("K")) + self.penalty.value(w)
