@@ -59,6 +59,13 @@ def several(loss, **settings):
     return MulticlassRisk(X, np.arange(60) % 3, loss, **settings)
 
 
+def many_classes():
+    """Few parameters of a feature are not zero."""
+    rng = np.random.default_rng(3)
+    X = sp.random(300, 200, density=0.03, format="csr", random_state=rng)
+    return MulticlassRisk(X, np.argmax(X[:, :12].toarray() + 0.1 * rng.random((300, 12)), axis=1), Softmax())
+
+
 def contradicted():
     """Rows of several classes, and each of them once more with another class and a little noise."""
     rng = np.random.default_rng(0)
@@ -146,6 +153,7 @@ CASES = {
     "working_set slow": lambda: (short_rows(common=20), L1(1e-5)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
+    "working_set many classes": lambda: (many_classes(), L1(1e-3)),
     "working_set sampled": lambda: (many_samples(), L1(1e-5)),
     "smoothing": lambda: (several(CrammerSinger(), fit_intercept=True), L1(0.005)),
     "proximal_sweeps": lambda: (several(CrammerSinger(), fit_intercept=True), L1(0.005)),

@@ -34,8 +34,9 @@ from undercut.solvers import LevelBundle, WorkingSet
 from undercut.solvers.auto import resolve
 from undercut.solvers.bounds import balanced
 from undercut.solvers.coordinate.dual.conjugates import smooth_conjugate
-from undercut.solvers.coordinate.working import class_problem
-from undercut.solvers.coordinate.working.class_problem import ClassColumns, ClassGramColumns, ClassProblem
+from undercut.solvers.coordinate.working import class_columns, class_problem
+from undercut.solvers.coordinate.working.class_columns import ClassColumns, LikelyPairs
+from undercut.solvers.coordinate.working.class_problem import ClassGramColumns, ClassProblem
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns
@@ -168,12 +169,20 @@ def softmax_by_clarabel(X, y, weight, reg, fit_intercept):
 @regs
 @pytest.mark.parametrize(
     ("shape", "density", "kind"),
-    [((60, 6), 0.4, SampledColumns), ((60, 20), 0.08, ClassGramColumns), ((40, 120), 0.04, ClassColumns)],
-    ids=["dense", "gram", "direct"],
+    [
+        ((60, 6), 0.4, SampledColumns),
+        ((60, 20), 0.08, ClassGramColumns),
+        ((40, 120), 0.04, ClassColumns),
+        ((40, 110), 0.04, LikelyPairs),
+    ],
+    ids=["dense", "gram", "direct", "pairs"],
 )
 @pytest.mark.parametrize(("sparse", "fit_intercept"), [(False, True), (True, False)])
 def test_softmax_agrees_with_a_conic_solver(reg, shape, density, kind, sparse, fit_intercept, monkeypatch):
     monkeypatch.setattr(class_problem, "SMALL", 0)
+    if kind is LikelyPairs:
+        kind = ClassColumns
+        monkeypatch.setattr(class_columns, "APART", 0.0)
     X, y = classes(*shape, 3, density=density)
     weight = np.random.default_rng(1).integers(0, 3, y.size) + (np.arange(y.size) < 3)
     risk = MulticlassRisk(sp.csr_array(X) if sparse else X, y, Softmax(), weight, fit_intercept=fit_intercept)

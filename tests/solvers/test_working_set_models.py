@@ -13,7 +13,9 @@ from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, S
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.solvers import WorkingSet
-from undercut.solvers.coordinate.working import gram_columns, sparse_problem
+from undercut.solvers.coordinate.working import class_columns, gram_columns, sparse_problem
+from undercut.solvers.coordinate.working.class_columns import ClassColumns
+from undercut.solvers.coordinate.working.class_model import ClassModel
 from undercut.solvers.coordinate.working.columns import Penalty, PointwiseModel, Tolerance, column_norms
 from undercut.solvers.coordinate.working.direct_columns import SparseColumns, Trial, WideColumns
 from undercut.solvers.coordinate.working.gram_columns import CompactColumns, descend_gram
@@ -81,6 +83,27 @@ def test_descent_on_a_gram_matrix_reaches_the_minimum_along_flat_directions(seed
     descend_gram(H, left, w, penalty, 1e-9)
     assert penalty.violation(w, left).max() <= 1e-9
     np.testing.assert_allclose(left, gradient + H @ w, atol=1e-11)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+@pytest.mark.parametrize("damping", [0.0, 0.1])
+def test_a_model_has_the_same_minimum_pair_by_pair_as_class_by_class(l2, damping, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = sp.random(80, 60, density=0.1, format="csr", random_state=rng, data_rvs=rng.standard_normal)
+    P, weight = rng.dirichlet(np.full(7, 0.5), 80), rng.uniform(0.0, 1.0, 80) / 40
+    slopes = weight[:, None] * (P - np.eye(7)[rng.integers(0, 7, 80)])
+    model = ClassModel(slopes, P, weight, damping, slopes.sum(axis=0))
+    columns, w = ClassColumns(SparseDesign(X), np.arange(60), 7), np.zeros(420)
+    penalty, gradient = Penalty(2e-3, l2), columns.gradient(slopes)
+    monkeypatch.setattr(class_columns, "NEAR", 0.0)
+    moves = []
+    for apart in (0.0, np.inf):
+        monkeypatch.setattr(class_columns, "APART", apart)
+        moves.append(columns.minimize(model, w, gradient, penalty, Tolerance(1e-10), 1000))
+    assert 20 < np.count_nonzero(moves[0].w) < 400
+    np.testing.assert_allclose(moves[0].w, moves[1].w, atol=1e-6)
+    ends = [model.through(move.scores) for move in moves]  # what all classes have in common is free
+    np.testing.assert_allclose(*ends, atol=1e-6)
 
 
 def n_rounds_of_descent():

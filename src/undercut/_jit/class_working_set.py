@@ -24,6 +24,20 @@ def through(P, weight, ridge, Z, out):
 
 
 @njit(cache=True, nogil=True)
+def row_sizes(A, out):
+    """The largest ``|a_jk|`` of every row j; NaN where an entry is."""
+    for j in range(A.shape[0]):
+        most = 0.0
+        for k in range(A.shape[1]):
+            own = abs(A[j, k])
+            if own > most or own != own:
+                most = own
+                if own != own:
+                    break
+        out[j] = most
+
+
+@njit(cache=True, nogil=True)
 def dots(starts, rows, values, features, G, out):
     """``out_jk = sum_i x_ij g_ik`` for the features j."""
     for j in features:
@@ -98,6 +112,23 @@ def descend(starts, rows, values, P, weight, ridge, Z, gradient, bend, l1, l2, W
 
 
 @njit(cache=True, nogil=True)
+def violation_at(slope, w, l1, l2):
+    """How far 0 is from the subgradients of one parameter."""
+    return abs(slope + l2 * w + l1 * np.sign(w)) if w != 0.0 else abs(slope) - l1
+
+
+@njit(cache=True, nogil=True)
+def best_at(slope, w, curvature, l1, l2):
+    """Where the parabola with this slope at w, and the penalty, are smallest."""
+    if w == 0.0 and abs(slope) <= l1:  # most of them: it stays zero
+        return 0.0
+    if curvature + l2 > 0.0:
+        force = curvature * w - slope
+        return np.sign(force) * max(abs(force) - l1, 0.0) / (curvature + l2)
+    return 0.0 if abs(slope) <= l1 else w
+
+
+@njit(cache=True, nogil=True)
 def _move(slopes, bend, l1, l2, w, change):
     """Coordinate descent over the classes of one feature; w is overwritten.  Returns the violation at its start."""
     n_classes = w.size
@@ -112,16 +143,10 @@ def _move(slopes, bend, l1, l2, w, change):
             if joint != 0.0 and total > 0.0:
                 slope -= a * joint / total
             if sweep == 0:
-                off = abs(slopes[k] + l2 * w[k] + l1 * np.sign(w[k])) if w[k] != 0.0 else abs(slopes[k]) - l1
-                violation = max(violation, off)
+                violation = max(violation, violation_at(slopes[k], w[k], l1, l2))
             if w[k] == 0.0 and abs(slope) <= l1:  # most of them: it stays zero
                 continue
-            best, curvature = w[k], a + ridge - (a * a / total if total > 0.0 else 0.0)
-            if curvature + l2 > 0.0:
-                force = curvature * w[k] - slope
-                best = np.sign(force) * max(abs(force) - l1, 0.0) / (curvature + l2)
-            elif abs(slope) <= l1:
-                best = 0.0
+            best = best_at(slope, w[k], a + ridge - (a * a / total if total > 0.0 else 0.0), l1, l2)
             delta = best - w[k]
             moves |= delta != 0.0
             change[k] += delta

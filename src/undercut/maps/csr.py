@@ -66,7 +66,7 @@ class SparseDesign(Matrix):
     def rmatmat(self, G: FloatArray) -> FloatArray:
         out = np.empty((self.shape[1], G.shape[1]))
         csr.rmatmat(*self._parts, G, out)
-        return np.ascontiguousarray(out.T)
+        return out.T  # a copy row by row would take as long as the product: some callers need none
 
     @override
     def gram_product(self, g: FloatArray, v: FloatArray) -> FloatArray:

@@ -41,7 +41,7 @@ from undercut.solvers.coordinate.working.gram_columns import DenseColumns, GramC
 from undercut.solvers.coordinate.working.pointwise_problem import PointwiseProblem
 from undercut.solvers.coordinate.working.repaired_slopes import Repair, tolerance
 from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
-from undercut.solvers.coordinate.working.sparse_problem import Bound, Effort, Last, Point, SparseProblem, largest
+from undercut.solvers.coordinate.working.sparse_problem import Bound, Effort, Last, Point, SparseProblem, is_used, sizes
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
 
@@ -205,7 +205,7 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         last = state.columns
         if isinstance(last, GramColumns) and _is_whole(last, state):
             return last
-        used = _is_used(problem.by_feature(state.w))
+        used = is_used(problem.by_feature(state.w))
         size = max(SMALLEST, int(np.count_nonzero(violation)), int(self.growth * np.count_nonzero(used)))
         if last is None or _outside(violation, last.ids) > OUTSIDE * float(violation.max(initial=0.0)):
             likely = _likely(state, used, size)
@@ -217,17 +217,12 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         return last
 
 
-def _is_used(w: FloatArray) -> Array:
-    """The features with a parameter that is not zero."""
-    return np.asarray(w if w.ndim == 1 else w.any(axis=1), bool)
-
-
 def _likely(state: WorkingSetState, used: Array, size: int, many: int = MANY) -> Array:
     """The features that are used, and those with the largest slopes."""
     candidates = np.flatnonzero(state.alive | used)
     if candidates.size <= many * size:
         return candidates
-    rank = np.where(used, math.inf, largest(np.abs(state.point.gradient)))[candidates]
+    rank = np.where(used, math.inf, sizes(state.point.gradient))[candidates]
     return np.sort(candidates[np.argpartition(-rank, size)[:size]])
 
 

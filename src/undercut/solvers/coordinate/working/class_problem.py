@@ -10,22 +10,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from typing_extensions import override
 
-from undercut._jit import class_working_set as kernels
 from undercut._jit.multiclass import softmax_conjugate
 from undercut.accuracy import wanted_gap
 from undercut.contracts import Design, Regularizer
-from undercut.maps.csr import ColumnParts, SparseDesign, by_columns
+from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.classes.class_scores import Settled
 from undercut.risks.scores.classes.softmax_scores import SoftmaxScores
+from undercut.solvers.coordinate.working.class_columns import ClassColumns
 from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel, class_sums
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Columns, Model
-from undercut.solvers.coordinate.working.direct_columns import CompressedColumns, Trial
 from undercut.solvers.coordinate.working.gram_columns import GramColumns
 from undercut.solvers.coordinate.working.repaired_slopes import Repair, Slopes, is_affordable, movable, tolerance
 from undercut.solvers.coordinate.working.sampled_columns import SampledColumns
@@ -38,55 +36,6 @@ FEW = 300  # parameters: up to here a working set has a Gram matrix
 MANY = 1000  # parameters: up to here it has one if its columns have more entries
 SMALL = 100_000  # samples times parameters: a Gram matrix of all of them takes no time
 DENSE = 0.1  # share of entries that are not zero from which on models are made of dense rows
-
-
-class ClassColumns(CompressedColumns):
-    """Columns in compressed form, with a parameter for every class."""
-
-    def __init__(self, part: SparseDesign | DenseDesign, ids: Array, n_classes: int) -> None:
-        self.ids, self.n_classes, self.n_samples = ids, n_classes, part.shape[0]
-        self.parts = _by_columns(part)
-        self.n_entries = n_classes * self.parts[1].size
-
-    @property
-    @override
-    def n_params(self) -> int:
-        return int(self.ids.size) * self.n_classes
-
-    @override
-    def active_scores(self, active: Array, w: FloatArray) -> FloatArray:
-        every, out = np.zeros(self.n_params), np.zeros((self.n_samples, self.n_classes))
-        every[active] = w
-        kernels.add_scores(*self.parts, self._matrix(every), out)
-        return out
-
-    @override
-    def products(self, active: Array, g: FloatArray) -> FloatArray:
-        every = np.zeros((self.ids.size, self.n_classes))
-        kernels.dots(*self.parts, np.unique(active // self.n_classes), g, every)
-        return every.reshape(-1)[active]
-
-    @override
-    def bends(self, model: Model) -> FloatArray:
-        assert isinstance(model, ClassModel)
-        out = np.zeros((self.ids.size, self.n_classes + 2))
-        kernels.bends(*self.parts, model.P, model.weight, model.ridge, out)
-        self._bends = out
-        a, total, ridge = out[:, :-2], out[:, -2:-1], out[:, -1:]
-        return np.asarray(a + ridge - a**2 / np.maximum(total, 1e-300)).reshape(-1)
-
-    @override
-    def epoch(self, trial: Trial, active: Array) -> float:
-        model = trial.model
-        assert isinstance(model, ClassModel)
-        _, firsts = np.unique(active // self.n_classes, return_index=True)
-        features = active[np.sort(firsts)] // self.n_classes
-        gradient, w = self._matrix(trial.gradient), self._matrix(trial.w)
-        state = (model.P, model.weight, model.ridge, trial.z)
-        return float(kernels.descend(*self.parts, *state, gradient, self._bends, *trial.penalty, w, features))
-
-    def _matrix(self, w: FloatArray) -> FloatArray:
-        return w.reshape(-1, self.n_classes)
 
 
 class ClassGramColumns(GramColumns):
@@ -177,7 +126,8 @@ class ClassProblem(SparseProblem):
         return Point(value, slopes, self._gradient(slopes), scores, b)
 
     def _gradient(self, slopes: FloatArray) -> FloatArray:
-        return self.by_feature(self.risk.design.rmatvec(slopes.reshape(-1)))
+        assert isinstance(self.design, SparseDesign | DenseDesign)
+        return self.design.rmatmat(slopes).T
 
     @override
     def conjugate(self, slopes: FloatArray, share: float) -> FloatArray:
@@ -211,12 +161,12 @@ class ClassProblem(SparseProblem):
         ``last`` : what an earlier attempt took.
         """
         wanted, W = wanted_gap(progress), self.by_feature(w)
+        if last is None and not is_affordable(self.design, self.risk.n_classes):
+            return None, None
         if movable(point.gradient, W, self.penalty) is None:
             return None, last
         violation = float(np.where(alive, self.violation(w, point.gradient), 0.0).max(initial=0.0))
         if last is None:
-            if not is_affordable(self.design, self.risk.n_classes):
-                return None, None
             assert isinstance(self.design, SparseDesign | DenseDesign)
             last = Repair.made(self.design, self._probabilities(point.slopes), self.weight, self.risk.fit_intercept)
         elif not last.is_worthwhile(violation, wanted):
@@ -278,11 +228,3 @@ def _part(design: Design, ids: Array) -> SparseDesign | DenseDesign:
 
 def _n_entries(part: SparseDesign | DenseDesign) -> int:
     return int(part.X.nnz if isinstance(part, SparseDesign) else np.count_nonzero(part.X))
-
-
-def _by_columns(part: SparseDesign | DenseDesign) -> ColumnParts:
-    """The columns in compressed form; zeros of a dense matrix are left out."""
-    if isinstance(part, SparseDesign):
-        return by_columns(part.X)
-    X = sp.csc_array(part.X)
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

@@ -57,6 +57,10 @@ class DirectColumns(Columns):
     def n_params(self) -> int:
         return self.ids.size
 
+    def work(self, trial: Trial) -> int:
+        """What the last round has cost, in entries, at most."""
+        return (EPOCHS + max(CG_STEPS)) * (self.n_entries + self.n_samples)
+
     @abstractmethod
     def products(self, active: Array, g: FloatArray) -> FloatArray:
         """``X' g`` for the active parameters."""
@@ -90,12 +94,16 @@ class DirectColumns(Columns):
 
     def refined(self, trial: Trial, tol: Tolerance, n_rounds: int) -> Move:
         """Where a trial is after more rounds."""
-        fit = max(1, SLICE // ((EPOCHS + max(CG_STEPS)) * (self.n_entries + self.n_samples)))
-        for _ in range(min(fit, n_rounds)):
+        work = 0
+        for _ in range(n_rounds):
             if not trial.descend(tol) or expired():
                 break
             if trial.is_settled:
                 trial.newton()
+            last = self.work(trial)
+            work += last
+            if work + last > SLICE:
+                break
         return Move(trial.w, trial.z)
 
 
@@ -240,6 +248,7 @@ class Trial:
         self.gradient = gradient
         self.fixed = (self.gradient, columns.bends(model), *penalty)
         self._cg_steps = CG_STEPS[0]
+        self.visits = 0  # epochs and steps of conjugate gradients in the last round
         self.is_settled = False  # whether a Newton step is worthwhile
         self._seed = int(gradient[:1].view(np.uint64).sum())  # other orders for other models
         self._move_intercept()
@@ -264,7 +273,9 @@ class Trial:
             if tol.is_met(self.w, gradient, self.penalty):
                 return False
         active = np.flatnonzero((self.w != 0.0) | (np.abs(gradient) > self.penalty.l1))
+        self.visits = 0
         for _ in range(EPOCHS):
+            self.visits += 1
             before = np.count_nonzero(self.w)
             met = self.columns.epoch(self, self._permuted(active))
             self._move_intercept()
@@ -329,6 +340,7 @@ class Trial:
         for _ in range(self._cg_steps):
             if size <= CG_ACCURACY**2 * first:
                 break
+            self.visits += 1
             scores = self._scores(active, search)
             product = self._products(active, self.model.through(scores))
             if l2 > 0.0:
@@ -366,4 +378,4 @@ class Trial:
 
     def _energy(self, w: FloatArray, b: FloatArray, z: FloatArray) -> float:
         linear = float(self.gradient @ (w - self.start)) + float(self.totals @ b)
-        return linear + 0.5 * float(np.vdot(z, self.model.through(z))) + self.penalty.value(w)
+        return linear + 0.5 * float(z.ravel("K") @ self.model.through(z).ravel("K")) + self.penalty.value(w)

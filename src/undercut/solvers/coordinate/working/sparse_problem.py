@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from undercut._jit.class_working_set import row_sizes
 from undercut.contracts import Design, Regularizer
 from undercut.deadline import expired
 from undercut.errors import NonfiniteError
@@ -156,7 +157,13 @@ class SparseProblem(ABC):
 
     def violation(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """The largest of every feature."""
-        return largest(self.penalty.violation(self.by_feature(w), gradient))
+        W = self.by_feature(w)
+        if W.ndim == 1:
+            return self.penalty.violation(W, gradient)
+        used = np.flatnonzero(is_used(W))  # the others need no copy
+        out = np.maximum(sizes(gradient) - self.penalty.l1, 0.0)
+        out[used] = self.penalty.violation(W[used], gradient[used]).max(axis=1)
+        return out
 
     def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
         """What the slopes at a point prove, or those that the last model predicts, where these are worth their cost."""
@@ -179,12 +186,13 @@ class SparseProblem(ABC):
         l1, l2 = self.penalty
         squares, weight = self.used(row_sums(slopes**2)), self.used(self.weight)
         size = math.sqrt(float((squares / weight).sum()))
-        is_whole = bool(alive.all())
-        steep = np.abs(gradient if is_whole else gradient[alive])
-        norms = self.norms if is_whole else self.norms[alive]
-        steepest = float((largest(steep) + ROUNDING * size * norms).max(initial=0.0))
+        steep = sizes(gradient)
+        steepest = float((steep + ROUNDING * size * self.norms).max(initial=0.0, where=alive))
         inside = min(1.0, l1 / steepest) if steepest > 0.0 else 1.0
-        high = steep[steep > l1]
+        high = np.zeros(0)
+        if l2 > 0.0:
+            high = np.abs(gradient[alive & (steep > l1)])
+            high = high[high > l1]
 
         def value(share: float) -> float:
             terms, square = self.conjugate(slopes, share), 0.0
@@ -205,8 +213,8 @@ class SparseProblem(ABC):
         if not math.isfinite(self.smoothness) or not math.isfinite(gap):
             return np.zeros(self.norms.size, bool)
         radius = math.sqrt(2.0 * self.smoothness * max(gap, 0.0))
-        inside = (share * largest(np.abs(gradient)) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
-        return np.asarray(inside & (largest(np.abs(self.by_feature(w))) == 0.0))
+        inside = (share * sizes(gradient) + radius * self.norms) * (1.0 + 1e-9) < self.penalty.l1
+        return np.asarray(inside & ~is_used(self.by_feature(w)))
 
     def descend(self, columns: Columns, start: Iterate, gradient: FloatArray, most: float, effort: Effort) -> Iterate:
         """Proximal Newton steps on the working set until violations are at most a share of ``most``, the largest now.
@@ -287,9 +295,18 @@ class SparseProblem(ABC):
         return Iterate(w, scores, value, point.value, point.slopes, damping, moved, point.bend)
 
 
-def largest(by_row: FloatArray) -> FloatArray:
-    """The largest entry of every row."""
-    return by_row if by_row.ndim == 1 else by_row.max(axis=1)
+def sizes(by_row: FloatArray) -> FloatArray:
+    """The largest absolute value of every row."""
+    if by_row.ndim == 1:
+        return np.abs(by_row)
+    out = np.empty(by_row.shape[0])
+    row_sizes(by_row, out)
+    return out
+
+
+def is_used(w: FloatArray) -> Array:
+    """The features with a parameter that is not zero."""
+    return np.asarray(w if w.ndim == 1 else w.any(axis=1), bool)
 
 
 def row_sums(by_row: FloatArray) -> FloatArray:
