@@ -122,6 +122,7 @@ CASES = {
     "level_bundle": lambda: (linear(Hinge(), fit_intercept=True), L1(0.01)),
     "level_bundle quadratic": lambda: (linear(Hinge()), L2_SMALL),
     "score_bundle": lambda: (MultivariateRisk(*samples(n=20, d=80), "f1", fit_intercept=True), L2_SMALL),
+    "majorant_sweeps": lambda: (MultivariateRisk(*samples(n=60, d=80), "f1", fit_intercept=True), L2(1e-4)),
     "newton": lambda: (linear(Logistic(), fit_intercept=True), L2_SMALL),
     "truncated_newton": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L2_SMALL),
     "truncated_newton classes": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),

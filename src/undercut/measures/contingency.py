@@ -122,8 +122,16 @@ class ThresholdMeasure(Measure):
         return float(self.loss(tp, fp, n_positive - tp, n_negative - fp))
 
 
+class CurvedMeasure(ThresholdMeasure):
+    """A measure whose loss is convex in the number of misses and concave in the number of false positives."""
+
+    @abstractmethod
+    def worthwhile(self, tp: FloatArray, cost: float, n_positive: int, n_negative: int) -> FloatArray:
+        """For each tp the fp that maximizes loss minus ``cost`` fp, for a positive cost: an integer, as a float."""
+
+
 @dataclass(frozen=True)
-class FBeta(ThresholdMeasure):
+class FBeta(CurvedMeasure):
     """``Delta = 1 - (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)``; needs a positive sample.
 
     The most violated labeling is found in linear time after the sort.
@@ -153,9 +161,17 @@ class FBeta(ThresholdMeasure):
     def worst(self, ranked: Ranked) -> Table:
         return Table(*worst_fbeta(ranked.missed, ranked.alarms, ranked.negatives, *ranked.prices, self.beta**2))
 
+    @override
+    def worthwhile(self, tp: FloatArray, cost: float, n_positive: int, n_negative: int) -> FloatArray:
+        # one more of them adds  (1 + beta^2) tp / ((called) (called + 1)),  called = tp + beta^2 P + fp
+        called = np.ceil(
+            0.5 * (np.sqrt(1.0 + 4.0 * (1.0 + self.beta**2) * tp / cost) - 1.0) - tp - self.beta**2 * n_positive
+        )
+        return np.clip(called, 0.0, float(n_negative))
+
 
 @dataclass(frozen=True)
-class BalancedError(ThresholdMeasure):
+class BalancedError(CurvedMeasure):
     """``Delta = (fn / P + fp / N) / 2``, the mean of both classes' error rates; needs both classes.
 
     The loss is a sum over samples, so one search per class finds the most violated labeling.
@@ -186,6 +202,10 @@ class BalancedError(ThresholdMeasure):
         tp = np.searchsorted(-ranked.positives, -0.5 / (ranked.prices.miss * n_positive), side="right")
         fp = np.searchsorted(-ranked.negatives, 0.5 / (ranked.prices.alarm * n_negative), side="left")
         return Table(int(tp), int(fp))
+
+    @override
+    def worthwhile(self, tp: FloatArray, cost: float, n_positive: int, n_negative: int) -> FloatArray:
+        return np.full(tp.shape, float(n_negative) if cost < 0.5 / n_negative else 0.0)
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,13 @@ from undercut.solvers.choice.sweep_conditions import (
     has_dense_sweeps,
     has_good_sweeps,
     has_long_rows,
+    has_weak_measure,
     may_beat_interior_points,
     may_have_good_sweeps,
     tried_sweeps,
 )
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.majorant_sweeps import MajorantSweeps
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.hedging.kernel_hedging import KernelHedging
 from undercut.solvers.memory import chain_planes, plane_settings, within_memory
@@ -274,6 +276,12 @@ TABLE = (
         lambda risk, reg: is_short_and_wide(risk, reg),
         lambda risk: Relay(candidates=INTERIOR),
         "equations of the size of the samples make a whole Newton step",
+    ),
+    Row(
+        "an F measure or the balanced error with L2, large sparse X with more features than samples, small lambda",
+        has_weak_measure,
+        lambda risk: Relay(candidates=(MajorantSweeps(), ScoreBundle())),
+        "dual sweeps on hinge majorants take a few passes at any lambda, and planes become many",
     ),
     Row(
         f"a measure of all labels or a ranking, over {PER_SAMPLE} features per sample",

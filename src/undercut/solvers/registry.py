@@ -14,6 +14,7 @@ from undercut.solvers.bundle.line_search_bundle import LineSearchBundle
 from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import ScoreBundle
 from undercut.solvers.coordinate.dual_coordinate import DualCoordinate
+from undercut.solvers.coordinate.majorant_sweeps import MajorantSweeps
 from undercut.solvers.coordinate.pair_descent import PairDescent
 from undercut.solvers.coordinate.primal_dual import PrimalDual
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
@@ -74,6 +75,7 @@ _ALL: tuple[type[AnySolver], ...] = (
     Subgradient,
     StochasticGradient,
     DualCoordinate,
+    MajorantSweeps,
     WorkingSet,
     PrimalDual,
     ProximalSweeps,

@@ -11,7 +11,7 @@ from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
-from undercut.risks import LinearRisk, MulticlassRisk
+from undercut.risks import LinearRisk, MulticlassRisk, MultivariateRisk
 from undercut.solvers.choice.conditions import (
     FEW_SAMPLES,
     LARGE,
@@ -40,6 +40,7 @@ from undercut.solvers.choice.conditions import (
     samples_per_feature,
     spread,
 )
+from undercut.solvers.coordinate.majorant_sweeps import MajorantSweeps
 from undercut.solvers.coordinate.proximal_sweeps import ProximalSweeps
 from undercut.solvers.newton.class_interior_point import ClassInteriorPoint
 
@@ -75,12 +76,25 @@ WEAK_BALANCED, WEAK_DENSE = 10.0, 500.0  # ... and the same for the squared hing
 SLOW_SWEEPS, SLOW_SAMPLES = 300.0, 0.25  # condition, samples per feature: above both, sweeps for logistic may be slow
 KINKED_SAMPLES = 4.0  # samples per feature: up to here sweeps for kinks take less time than planes at any lambda
 
+WEAK_MEASURE = 10.0  # price of a mistake times mean squared length of a row over lambda: sweeps on hinge majorants pay
 PROXIMAL, PROXIMAL_EARLY = 10.0, 0.5  # conditions from which on proximal points pay: where others do well, elsewhere
 PROXIMAL_FREE = 0.001  # ... and with free intercepts, whose planes are expensive
 MANY_PER_FEATURE = 1000  # samples per feature above which few planes are enough for coarse gaps
 CLASS_EQUATIONS = 1000  # of an interior point step with fewer samples than features, at most
 SCORE_WORK = 2000.0  # of such a step for every score, in operations
 LITTLE_CLASS_WORK, MOST_CLASS_WORK = 1.5e7, 2e10  # operations of a step that takes a millisecond, a third of a second
+
+
+def has_weak_measure(risk: Risk, reg: Regularizer) -> bool:
+    """Whether an F measure of a sparse X with more features than samples is so weakly regularized that most mistakes
+    are improbable: then planes are many, and sweeps few.
+    """
+    if not (isinstance(risk, MultivariateRisk) and accepts(MajorantSweeps(), risk, reg)):
+        return False
+    X = risk.design
+    if not isinstance(X, SparseDesign) or X.shape[0] * X.shape[1] < LARGE or X.shape[1] < X.shape[0]:
+        return False
+    return bool(min(risk.phi.prices) * X.shape[0] * dual_condition(X, reg) >= WEAK_MEASURE)
 
 
 def has_proximal_sweeps(risk: Risk, reg: Regularizer) -> bool:
