@@ -37,11 +37,9 @@ from undercut.solvers.choice.class_rows import CLASS_ROWS
 from undercut.solvers.choice.conditions import (
     FEW_PARAMS,
     FEW_SAMPLES,
-    FINE_LIMITS,
     MANY_FEATURES,
     NEWTON_PARAMS,
     PER_SAMPLE,
-    ROUGH_LIMITS,
     SEVERAL_FEATURES,
     SMALL,
     WEAK_SMOOTH,
@@ -61,11 +59,11 @@ from undercut.solvers.choice.conditions import (
     is_stored,
     is_strongest,
     is_weak,
-    is_weak_for_rows,
     needs_newton_steps,
     needs_planes,
     sorts,
 )
+from undercut.solvers.choice.interior_conditions import FINE_LIMITS, ROUGH_LIMITS, is_weak_for_rows
 from undercut.solvers.choice.penalty_conditions import GRAM_SAMPLES, NEAR_ZERO, has_small_gram, is_small_and_sparse
 from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
 from undercut.solvers.choice.row import FEW_STEPS, FINE, Row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -50,9 +50,7 @@ LARGE = 100_000  # samples times features: below, the bundle alone takes millise
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 LEAST_WORK, SOME_WORK = 100_000, 1_000_000  # of a Gram matrix: it takes less time than a plane, or a Newton step
 MODERATE = 1.0  # condition of the dual of a small problem: up to here a few planes or Newton steps are enough
-QUICK_WORK = (
-    6_000_000  # the same: up to here a kinked loss with some hundred samples is one compiled call of milliseconds
-)
+QUICK_WORK = 6_000_000  # up to here a kinked loss with some hundred samples is one compiled call of milliseconds
 QUICK_CONDITION = 0.3  # condition of the dual of such a problem with L2: up to here a few planes or sweeps are enough
 WEAK_SMOOTH = 1e-4  # lambda below which a small problem with a smooth loss needs many Newton steps
 ILL_CONDITIONED = 100.0  # condition of the dual from which on one compiled call takes less time than Newton steps
@@ -62,10 +60,6 @@ STEP_WORK = 10**10  # samples times squared parameters: such a step takes about 
 SPARSE_WORK = 10  # a product of two entries of a sparse row takes as long as so many of BLAS
 SEVERAL_PARAMS = 40  # below, so few planes are needed that they take less time at any lambda
 WEAK, WEAK_MARGIN = 1e-3, 1e-6  # lambda below which planes need more time than interior point or Newton steps
-ENOUGH_PARAMS, PER_PARAM = 50, 250  # of a dense X: parameters from which on, samples for each up to which ...
-WEAK_RELATIVE = 8.0  # ... kinks at the target need many planes to fine gaps from this relative condition on
-FEWEST_PARAMS = 8  # below, planes are few at any lambda
-CHEAP_PARAMS = 100  # up to here an interior point step on a dense X costs as much as a few planes
 LITTLE_WORK = 20_000_000  # samples times squared parameters: such a step takes a few milliseconds
 SHORT_ENTRIES = 10_000_000  # of a dense X with few samples: an interior point step takes about a second
 FACTORED = 2000  # equations of least squares up to here
@@ -202,45 +196,6 @@ def is_weak(risk: Risk, reg: Regularizer) -> bool:
     return reg.strong_convexity < (WEAK_MARGIN if isinstance(risk.loss, MarginLoss) else WEAK)
 
 
-class Limits(NamedTuple):
-    """From where on interior point steps take less time than planes, which need more steps for a smaller gap."""
-
-    long_rows: float  # mean squared length of a row over lambda
-    params: int  # of a dense X with many samples; with fewer, planes, some three for each, take less time at any lambda
-    condition: float  # of the dual, with few samples and a dense X
-
-
-# The first of each pair holds in general, the second for a dense X with at most ``CHEAP_PARAMS`` parameters and a free
-# intercept: every plane needs its best value, which makes planes several times as expensive.
-ROUGH_LIMITS = Limits(2e7, 40, 10.0), Limits(1e6, 12, 2.0)
-FINE_LIMITS = Limits(2e5, 20, 0.1), Limits(1e4, 8, 0.1)
-
-
-def is_weak_for_rows(risk: Risk, reg: Regularizer, limits: tuple[Limits, Limits]) -> bool:
-    """The same for more samples, where lambda may be small beside the squares of features too."""
-    if not isinstance(risk, LinearRisk):
-        return False
-    X, is_dense = risk.design, isinstance(risk.design, DenseDesign)
-    limit = limits[risk.fit_intercept and is_dense and risk.n_params <= CHEAP_PARAMS]
-    enough = limit.params if is_dense else SEVERAL_PARAMS
-    if risk.n_samples > FEW_SAMPLES and risk.n_params < enough:
-        return False
-    if has_quick_steps(risk):
-        weak = dual_condition(cast(DenseDesign, X), reg) > limit.condition * spread(risk)
-        return weak and risk.n_params >= FEWEST_PARAMS
-    if not isinstance(risk.loss, MarginLoss):
-        return is_weak(risk, reg) or (limits is FINE_LIMITS and _has_many_planes(risk, reg))
-    has_long_rows = isinstance(X, Matrix) and _mean_square(X) > limit.long_rows * reg.strong_convexity
-    return has_long_rows or is_weak(risk, reg)
-
-
-def _has_many_planes(risk: LinearRisk, reg: Regularizer) -> bool:
-    """Whether planes for a kink at the target are many beside interior point steps: dense X, some features."""
-    if not isinstance(risk.design, DenseDesign) or not ENOUGH_PARAMS <= risk.n_params <= CHEAP_PARAMS:
-        return False
-    return samples_per_feature(risk) <= PER_PARAM and relative_condition(risk, reg) > WEAK_RELATIVE
-
-
 def has_quick_steps(risk: LinearRisk) -> bool:
     """Whether X is dense, with few samples but not very few, and an interior point step takes a few milliseconds."""
     n_samples, work = risk.n_samples, risk.n_samples * risk.n_params**2
@@ -300,7 +255,7 @@ def has_several_features(risk: Risk) -> bool:
 
 def dual_condition(X: Matrix, reg: Regularizer) -> float:
     """Mean squared length of a row over (samples times lambda): how far dual variables depend on each other."""
-    return _mean_square(X) / max(reg.strong_convexity * X.shape[0], 1e-300)
+    return mean_square(X) / max(reg.strong_convexity * X.shape[0], 1e-300)
 
 
 def relative_condition(risk: LinearRisk, reg: Regularizer) -> float:
@@ -376,7 +331,7 @@ def has_short_rows(risk: LinearRisk) -> bool:
     return isinstance(X, SparseDesign) and X.rows().values.size <= SHORT_ROWS * X.shape[0]
 
 
-def _mean_square(X: Matrix) -> float:
+def mean_square(X: Matrix) -> float:
     """The mean squared length of a row."""
     values, total = X.rows().values, 0.0
     for start in range(0, values.size, BLOCK):

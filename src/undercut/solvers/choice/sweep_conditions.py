@@ -51,11 +51,8 @@ SWEPT = 50.0  # condition of the dual up to which sweeps for kinks may take less
 SURELY_FINE = 4.0  # relative condition up to which they do take less time to fine gaps ...
 SWEPT_PARAMS, FEW_PLANES = 0.1, 10  # ... with a dense X, for each parameter beyond so many, which need few planes
 SWEPT_FINE, SWEPT_WIDER = 10.0, 30.0  # conditions up to which they may to fine gaps: with few and with several features
-DENSE_ROUGH, DENSE_FINE = (
-    3.0,
-    1.0,
-)  # relative conditions up to which they do with few samples, to rough and fine gaps ...
-DENSE_MANY = 2.0  # ... and with many, at most: a plane over these costs little beside a sweep
+DENSE_ROUGH, DENSE_FINE = 3.0, 1.0  # relative conditions up to which they do, to rough gaps and to fine ones ...
+DENSE_MANY = 2.0  # ... and with many samples, at most: a plane over these costs little beside a sweep
 DENSE_PER_FEATURE = 400  # samples per feature up to which samples are few beside planes
 DENSE_SAMPLES = 1500  # up to here they do to rough gaps: a plane takes as long as with far fewer samples
 LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
