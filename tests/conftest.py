@@ -67,4 +67,5 @@ def as_for_many_samples() -> Iterator[None]:
     """``auto`` leaves out its solvers of small problems, which data in partitions do not have."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("undercut.solvers.choice.conditions.SMALL", 0)
+        patch.setattr("undercut.solvers.choice.conditions.QUICK_WORK", 0)
         yield

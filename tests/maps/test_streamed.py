@@ -163,7 +163,7 @@ def test_auto_keeps_no_more_planes_than_fit(opened):
     risk = LinearRisk(design, LABELS, named("hinge"))
     limited = LineSearchBundle(max_planes=30)
     assert resolve("auto", risk, L2(1e-2)).candidates == (limited, InteriorPoint(), limited)
-    many = LinearRisk(np.tile(X, (4, 1)), np.tile(LABELS, 4), named("hinge"))
+    many = LinearRisk(np.tile(X, (12, 1)), np.tile(LABELS, 12), named("hinge"))
     assert LineSearchBundle() in resolve("auto", many, L2(1e-2)).candidates
 
 
@@ -331,7 +331,7 @@ def test_the_resident_memory_stays_within_the_bound(tmp_path):
         for at in range(100)
     ]
     small.write_text("\n".join(lines))
-    path.write_text(("\n".join(lines) + "\n") * 450)
+    path.write_text(("\n".join(lines) + "\n") * 480)
     command = [sys.executable, "-c", MEASURE, str(small), str(path)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     peak, before, memory, data, converged = map(int, printed.stdout.split())

@@ -16,11 +16,12 @@ NAMES = {
     "measures": "f1, f0.5, precision@10, recall@10, prbep, roc_auc, roc_auc@0.1, average_precision, mcc, "
     "balanced_error",
     "solvers": "line_search_bundle, cutting_plane, cached_cutting_plane, dual_ascent, proximal_bundle, level_bundle, "
-    "score_bundle, newton, truncated_newton, small_program, interior_point, class_interior_point, column_generation, "
-    "least_squares, lbfgs, nonconvex_bundle, classic_bundle, convex_concave, subgradient, stochastic_gradient, "
-    "dual_coordinate, majorant_sweeps, working_set, primal_dual, proximal_sweeps, smoothing, pair_descent, "
-    "kernel_hedging, progressive_hedging, asynchronous_hedging, optimistic_proximal, proximal, adaptive, pegasos, "
-    "along_partitions, mean_of_partitions",
+    "score_bundle, newton, truncated_newton, small_program, proximal_newton, interior_point, "
+    "class_interior_point, column_generation, least_squares, lbfgs, nonconvex_bundle, classic_bundle, "
+    "convex_concave, subgradient, stochastic_gradient, dual_coordinate, majorant_sweeps, working_set, "
+    "primal_dual, proximal_sweeps, smoothing, pair_descent, kernel_hedging, progressive_hedging, "
+    "asynchronous_hedging, optimistic_proximal, proximal, adaptive, pegasos, along_partitions, "
+    "mean_of_partitions",
     "kernels": "linear, poly, rbf, sigmoid",
     "kernel_solvers": "auto, descent, hedging, bundle",
     "online_solvers": "optimistic_proximal, proximal, adaptive, pegasos",

@@ -117,11 +117,10 @@ def is_quick_program(risk: Risk, reg: Regularizer) -> bool:
     work = _work(risk)
     if not (isinstance(risk.design, DenseDesign) and SMALL < risk.n_samples <= FEW_PARAMS and work <= QUICK_WORK):
         return False
-    return (
-        not isinstance(reg, L2)
-        or work <= LEAST_WORK
-        or dual_condition(risk.design, reg) > QUICK_CONDITION * spread(risk)
-    )
+    if not isinstance(reg, L2):
+        return True
+    is_costly = work <= LEAST_WORK or dual_condition(risk.design, reg) > QUICK_CONDITION * spread(risk)
+    return is_costly and not is_strongest(risk, reg)
 
 
 def is_bent(risk: Risk) -> bool:
