@@ -162,9 +162,14 @@ def has_late_bound(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_few_planes(risk: Risk, reg: Regularizer) -> bool:
-    """Whether a smooth loss of one score has fewer samples than features in a sparse X, so that planes are few."""
+    """Whether a smooth loss of one score has fewer samples than features in a sparse X, so that planes are few.
+
+    The slopes of the Poisson loss are not bounded, so that it needs many planes.
+    """
     is_wider = large_sparse(risk) is not None and samples_per_feature(risk) < 1.0
-    return is_wider and isinstance(risk, LinearRisk) and accepts(TruncatedNewton(), risk, reg)
+    if not (is_wider and isinstance(risk, LinearRisk)) or isinstance(risk.loss, Poisson):
+        return False
+    return accepts(TruncatedNewton(), risk, reg)
 
 
 def has_weak_hinge(risk: Risk, reg: Regularizer) -> bool:

@@ -105,7 +105,7 @@ SMOOTH_ROWS = (
         "an approximate inverse makes directions cheap; with many parameters planes stall; its late bound loses races",
     ),
     Row(
-        "smooth loss of one score, sparse X with more features than samples",
+        "smooth loss of one score but Poisson, sparse X with more features than samples",
         has_few_planes,
         lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
         "planes take half to all of the time of Newton steps",
