@@ -57,6 +57,16 @@ def test_the_value_is_that_of_the_envelope_where_no_alarms_lack(rng):
         assert found.value == pytest.approx(exact(sets, losses, beta), rel=2e-3)
 
 
+@pytest.mark.parametrize("beta", [1e-8, 1e6, 1e8, 1e20, 1e100])
+def test_alarms_may_cost_nothing_beside_rounding(beta):
+    measure, probability = FBeta(beta), np.array([0.3, 0.5, 0.2, 0.1])
+    sets, losses = all_sets(2, 2, measure)
+    found = envelope(measure, probability[:2], probability[2:], np.zeros(2))
+    costs, truth = np.append(found.misses, found.alarms), exact(sets, losses, probability)
+    assert found.value == pytest.approx(truth, rel=1e-9)
+    assert (losses - sets @ costs).max() + costs @ probability == pytest.approx(truth, rel=1e-3)
+
+
 @pytest.mark.parametrize("measure", [FBeta(), FBeta(2.0), BalancedError()], ids=["f1", "f2", "balanced"])
 @pytest.mark.parametrize("cost", [1e-9, 1e-3, 0.02, 0.3])
 def test_worthwhile_numbers_of_alarms_maximize_loss_minus_cost(measure, cost):

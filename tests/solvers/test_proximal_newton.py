@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from tests.catalogue import LOSSES, Problem
 from tests.regularizers.cases import CASES, optimum
 
-from undercut import L1, L2, ElasticNet, Hinge, LinearRisk, Logistic, Squared, Status, Stop, minimize
+from undercut import L1, L2, ElasticNet, Hinge, Huber, LinearRisk, Logistic, Squared, Status, Stop, minimize
 from undercut._jit.gram_model import expected_gap
 from undercut.errors import CapabilityError
 from undercut.solvers import InteriorPoint, ProximalNewton
@@ -63,6 +63,18 @@ def test_what_it_cannot_solve_is_left_to_other_solvers(problem):
     risk, reg = problem
     result = minimize(risk, reg, stop=Stop(gap_rel=1e-3, max_steps=200))
     assert result.status is Status.CONVERGED or result.gap <= minimize(risk, reg, ProximalNewton()).gap
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_the_objective_has_the_best_intercept_where_second_derivatives_jump(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((50, 14))
+    y = X @ rng.standard_normal(14) * 1e4
+    result = minimize(
+        LinearRisk(X, y, Huber(1e-3), fit_intercept=True), L1(1e-4), ProximalNewton(), stop=Stop(max_steps=3)
+    )
+    J = L1(1e-4).value(result.w) + LinearRisk(X, y, Huber(1e-3), fit_intercept=True).value(result.w)
+    assert result.objective == pytest.approx(J, rel=1e-9)
 
 
 def test_a_parameter_that_no_sample_uses_is_zero_and_duplicates_are_harmless():

@@ -17,6 +17,7 @@ from undercut import (
     LinearRisk,
     LineSearchBundle,
     Logistic,
+    MultivariateRisk,
     Squared,
     SquaredHinge,
     Status,
@@ -24,7 +25,17 @@ from undercut import (
     minimize,
 )
 from undercut.errors import CapabilityError, ParameterError
-from undercut.solvers import DualCoordinate, InteriorPoint, LevelBundle, Newton, Relay, TruncatedNewton
+from undercut.solvers import (
+    DualCoordinate,
+    InteriorPoint,
+    LevelBundle,
+    MajorantSweeps,
+    Newton,
+    Relay,
+    ScoreBundle,
+    TruncatedNewton,
+    relay,
+)
 
 RISK = Problem("hinge").risk()
 IMPATIENT = Relay(candidates=(CuttingPlane(), InteriorPoint()), patience=1)
@@ -118,3 +129,14 @@ def test_the_last_solver_stalls_as_it_would_alone():
     relay = minimize(RISK, L2(1e-3), Relay(candidates=(LineSearchBundle(),)), **settings)
     assert alone.status is Status.STALLED
     assert (relay.status, relay.n_steps) == (Status.STALLED, alone.n_steps)
+
+
+def test_the_last_solver_has_not_stalled_while_it_catches_up_with_the_one_before(monkeypatch):
+    monkeypatch.setattr(relay, "STALLED_STEPS", {"global": 20})
+    rng = np.random.default_rng(0)
+    X = sp.random(60, 200, density=0.1, format="csr", random_state=rng, data_rvs=rng.standard_normal)
+    risk = MultivariateRisk(X, np.where(X @ rng.standard_normal(200) > 0.5, 1.0, -1.0), "f1", fit_intercept=True)
+    candidates = (MajorantSweeps(), ScoreBundle())
+    result = minimize(risk, L2(1e-6), Relay(candidates=candidates, patience=40), stop=Stop(gap_rel=1e-5, max_steps=900))
+    assert result.status is Status.CONVERGED
+    assert result.trace[-1].solver == "ScoreBundle"

@@ -85,7 +85,8 @@ class _Tables:
         self.hits = n_positive - np.arange(n_positive + 1.0)
         self.seen = self.hits[occurs]
         first = self.loss(self.hits, 1.0) - self.loss(self.hits, 0.0) if n_negative else np.zeros(1)
-        self.largest_cost = float(first.max())  # the loss is concave in the number of alarms
+        # the loss is concave in the number of alarms; those of a large beta change it by less than rounding
+        self.largest_cost = max(float(first.max()), float(np.finfo(float).eps))
 
     def loss(self, hits: FloatArray, n_alarms: FloatArray | float) -> FloatArray:
         loss: FloatArray = self.measure.loss(hits, n_alarms, self.n_positive - hits, self.n_negative - n_alarms)

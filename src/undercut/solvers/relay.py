@@ -33,7 +33,7 @@ class RelayState:
     solution: FloatArray
     progress: Progress
     status: Status | None = None
-    unchanged: int = 0  # steps of the last solver without a better point or bound
+    unchanged: int = 0  # steps of the last solver without a better point or bound of its own
 
 
 @final
@@ -89,7 +89,7 @@ class Relay(Team[RelayState]):
         # 3. The next solver, where this one has stalled or leaves the rest to it.
         status = solver.ended(inner)
         if is_last:
-            unchanged = state.unchanged + 1 if _is_same(moved.progress, state.progress) else 0
+            unchanged = state.unchanged + 1 if _is_same(inner.progress, state.inner.progress) else 0
             stalled = solver.may_stall and unchanged >= STALLED_STEPS["global"]
             return replace(moved, status=Status.STALLED if stalled else status, unchanged=unchanged)
         stays = status is None and moved.idle < self.patience and not solver.gives_way(inner)

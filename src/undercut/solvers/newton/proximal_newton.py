@@ -33,6 +33,7 @@ SHARE = 0.6  # of the gap asked for, at which the slopes are expected to end the
 FINER = 1e-3  # of that after a step that did not
 LEAST = 1e-13  # relative gap that rounding allows to expect
 MAX_NEWTON = 50  # in a step
+BALANCED = 1e-8  # share of the slopes that their sum may be: where it is more, a search finds the best intercept
 STUCK = 0.5  # share of the gap: where more is left after a second attempt, rounding or a singular model is in the way
 
 
@@ -102,6 +103,9 @@ class ProximalNewton(Solver[ProximalNewtonState, LinearRisk, Regularizer]):
         )  # fmt: skip
         if isinstance(risk.phi, FreeSmooth):
             risk.phi.search_from(intercept)
+            if abs(float(slopes.sum())) > BALANCED * float(np.abs(slopes).sum()):
+                at = risk.phi.evaluate(risk.scores(w))
+                value, slopes, intercept = at.value, at.slopes, at.intercept
 
         # 2. What they prove.
         slopes = balanced(slopes) if risk.fit_intercept else slopes
