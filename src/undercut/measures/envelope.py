@@ -29,7 +29,7 @@ HALVINGS = 50  # of the interval of the logarithm of a cost
 LEAST_COST = 1e-12  # relative to the largest
 EXACT = 1e-12  # relative: differences of sums of probabilities that are rounding
 ROUGH = 1e-4  # share of the expected alarms that may lack before costs are divided; the bound allows for it
-MOST_COSTS = 30
+MOST_COSTS = 30  # of alarms: what still lacks then is allowed for by the bound
 
 
 class Envelope(NamedTuple):

@@ -159,9 +159,7 @@ class MajorantSweeps(Solver[MajorantState, MultivariateRisk, L2]):
         _, costs = _touching(risk, at)
         objective = reg.value(state.solution) + state.line.value(state.t)
         progress = Progress(0, objective, least(risk, reg))
-        return replace(
-            state, descent=descent, at=at, mean=at, costs=costs, passes=self.passes, progress=progress
-        )  # fmt: skip
+        return replace(state, descent=descent, at=at, mean=at, costs=costs, passes=self.passes, progress=progress)
 
     @override
     def restored(self, risk: MultivariateRisk, reg: L2, state: MajorantState) -> MajorantState:
