@@ -15,6 +15,7 @@ from undercut._jit.dual_coordinate import ROW_COST
 from undercut._jit.rows import row
 
 TINY = 1e-300  # stands for the squared length of an empty row
+SPARE = 0.05  # share of a row's square that is added to that of its parameters in use: others may join them in a move
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -23,24 +24,27 @@ def sweep_soft(
 ):  # fmt: skip
     """Move the shares of the samples in ``order`` to their optima, one after the other; updates Q and U.
 
+    Only parameters that are not zero bend the dual, so that the square of a row is that of its entries for these.
     ``classes[i, :counts[i]]`` are the classes whose shares move, in ascending order; their shares are added to
     ``total``.  Returns the work.
     """
     width, n_classes = np.uint64(columns.size), costs.shape[0]
-    g, q, moved = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    g, q, moved, bends = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     which, work = np.empty(n_classes, np.int32), 0
     for i in order:
         start, stop, offset = row(dense, indptr, width, np.uint64(i))
         count, mine = counts[i], classes[i]
         work += (ROW_COST + np.int64(stop - start)) * count
-        _scores(values, columns, start, stop, offset, mine, count, l1, U, g)
+        _scores(values, columns, start, stop, offset, mine, count, l1, U, g, bends)
+        bend = SPARE * squares[i] + constant * constant
+        bend = min(bend + bends[:count].max(), squares[i])
         for m in range(count):
             k = mine[m]
             if constant > 0.0:
                 g[m] += constant * U[U.shape[0] - 1, k]
             g[m] = costs[y[i], k] + scale * g[m]
             q[m] = Q[i, k]
-        project(g, q, count, max(scale * squares[i], TINY), cap[i], moved)
+        project(g, q, count, max(scale * bend, TINY), cap[i], moved)
         n_moved = 0
         for m in range(count):
             k = mine[m]
@@ -55,22 +59,27 @@ def sweep_soft(
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scores(values, columns, start, stop, offset, mine, count, l1, U, g):
-    """``g_m = <soft(U[:, mine_m], l1), x>``."""
+def _scores(values, columns, start, stop, offset, mine, count, l1, U, g, bends):
+    """``g_m = <soft(U[:, mine_m], l1), x>``, and the square of the entries of x whose factor is not zero."""
     if count == U.shape[1]:  # all classes: contiguous reads
         g[:count] = 0.0
+        bends[:count] = 0.0
         for j in range(start, stop):
             x, at = np.float64(values[j]), np.uint64(columns[j - offset])
             for k in range(count):
                 u = U[at, k]
-                g[k] += x * (u - min(max(u, -l1), l1))
+                w = u - min(max(u, -l1), l1)
+                g[k] += x * w
+                bends[k] += x * x if w != 0.0 else 0.0
         return
     for m in range(count):
-        k, total = np.uint64(mine[m]), 0.0
+        k, total, bend = np.uint64(mine[m]), 0.0, 0.0
         for j in range(start, stop):
-            u = U[np.uint64(columns[j - offset]), k]
-            total += np.float64(values[j]) * (u - min(max(u, -l1), l1))
-        g[m] = total
+            x, u = np.float64(values[j]), U[np.uint64(columns[j - offset]), k]
+            w = u - min(max(u, -l1), l1)
+            total += x * w
+            bend += x * x if w != 0.0 else 0.0
+        g[m], bends[m] = total, bend
 
 
 @njit(cache=True, nogil=True)
@@ -86,8 +95,8 @@ def _push(values, columns, start, stop, offset, constant, which, count, moved, U
 
 
 @njit(cache=True, nogil=True)
-def move_center(l1, scale, weight, C, U, total):
-    """``C = w``, and the forces with it; w is added to ``total``.
+def move_center(l1, scale, weight, length, C, U, total):
+    """``C += length (w - C)``, and the forces with it; w is added to ``total``.
 
     ``l1`` and ``weight``, that of the square of ``w - C``, are one number per row.
     """
@@ -96,8 +105,9 @@ def move_center(l1, scale, weight, C, U, total):
             u = U[j, k]
             w = scale * (u - min(max(u, -l1[j]), l1[j]))
             total[j, k] += w
-            U[j, k] += weight[j] * (w - C[j, k])
-            C[j, k] = w
+            move = length * (w - C[j, k])
+            U[j, k] += weight[j] * move
+            C[j, k] += move
 
 
 @njit(cache=True, nogil=True)

@@ -2,11 +2,11 @@
 
     W <- argmin_W  l1 |W|_1 + l2/2 |W|^2 + R(W) + eps/2 |W - C|^2,        then   C <- W
 
-tends to a minimum of J whatever eps is (Rockafellar 1976).  The square makes the dual problem smooth: its variables are
-the shares q_ik of the classes in each sample (``share_dual.py``), and the optimum of one sample's shares with all
-others fixed is a projection on a simplex.  One sweep over the samples per move of C is enough in practice, because the
-next one goes on with its shares.  The averages of W and Q over some sweeps are closer to the optimum than the last
-ones, and give J and its bound, which holds for any shares.
+tends to a minimum of J whatever eps is (Rockafellar 1976), also with moves of C up to twice as long.  The square makes
+the dual problem smooth: its variables are the shares q_ik of the classes in each sample (``share_dual.py``), and the
+optimum of one sample's shares with all others fixed is a projection on a simplex.  One sweep over the samples per move
+of C is enough in practice, because the next one goes on with its shares.  The averages of W and Q over some sweeps are
+closer to the optimum than the last ones, and give J and its bound, which holds for any shares.
 
 The last digits come from interior point steps on the classes in use (``class_end.py``).  Intercepts are those of the
 sweeps where classes are many, and the best ones only at the end: they cost as much as dozens of sweeps.
@@ -73,6 +73,7 @@ WARM = 50.0  # gap of the point where they start with absolute values, in that s
 MAY_MOVE = 0.9  # share of l1 from which on the force on a parameter lets it move in these steps
 SHARED = 0.01  # share over slack, in those of a whole sample: below this they take a share for zero
 CLOSER, ENOUGH = 0.01, 0.1  # they leave this share of the gap, or of that at which the run ends
+BEYOND = 1.3  # length of the moves of C with absolute values, in those to W; squares alone do not bear longer moves
 FIRST = 1000  # features that are taken up at first, at most
 SURPLUS = 1.5  # features in use, in units of those that are needed, before they are reduced
 FAR = 0.3  # distance from the largest score beyond which a class is left out, in changes of scores in the last step
@@ -337,6 +338,7 @@ def _swept(dual: ShareDual, state: ProximalSweepsState) -> Swept:
     U = weight[:, None] * C
     U[:d] += dual.forces(Q, part.design)
     U[d:] += part.rows.constant * dual.excess(Q)
+    length = BEYOND if dual.l1 > 0.0 else 1.0
     totals = np.zeros_like(Q), np.zeros_like(C)
     rng, n_sweeps, work = np.random.default_rng(state.n_sweeps), 0, 0.0
     due = max(INVESTED * risk.n_classes * design_of(risk).rows().values.size, MORE * state.work)
@@ -345,7 +347,7 @@ def _swept(dual: ShareDual, state: ProximalSweepsState) -> Swept:
             *part.rows, part.squares, risk.y, dual.costs, risk.weight, rng.permutation(order), state.classes,
             state.counts, dual.l1, 1.0 / m, Q, U, totals[0],
         )  # fmt: skip
-        kernels.move_center(l1, 1.0 / m, weight, C, U, totals[1])
+        kernels.move_center(l1, 1.0 / m, weight, length, C, U, totals[1])
         n_sweeps += 1
     kernels.average_shares(order, state.classes, state.counts, n_sweeps, Q, totals[0])
     W = totals[1] / n_sweeps
