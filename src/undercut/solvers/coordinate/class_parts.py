@@ -14,6 +14,8 @@ from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.types import Array, FloatArray
 
+CONSTANT = 0.25  # the constant feature, in units of a row of X
+
 
 class Part(NamedTuple):
     """Some columns of X, and a constant one for free intercepts."""
@@ -30,7 +32,7 @@ def part_of(risk: MulticlassRisk, columns: Array, norms: FloatArray) -> Part:
     elif columns.size < design.shape[1]:
         design = type(design)(np.take(design.X, columns, axis=1))
     rows, squares = (
-        design.rows()._replace(constant=unit_of(norms) if risk.fit_intercept else 0.0),
+        design.rows()._replace(constant=constant_of(norms) if risk.fit_intercept else 0.0),
         np.empty(risk.n_samples),
     )
     squared_norms(*rows, squares)
@@ -42,6 +44,11 @@ def design_of(risk: MulticlassRisk) -> SparseDesign | DenseDesign:
     return risk.features
 
 
+def constant_of(norms: FloatArray) -> float:
+    """The constant feature of the intercepts: a large one shortens the moves of the shares."""
+    return CONSTANT * unit_of(norms)
+
+
 def unit_of(norms: FloatArray) -> float:
-    """The constant feature of the intercepts, as large as a row of X."""
+    """The length of a row of X."""
     return float(np.linalg.norm(norms)) or 1.0

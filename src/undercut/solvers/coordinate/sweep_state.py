@@ -13,7 +13,7 @@ from undercut.regularizers import L1, L2, ElasticNet
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.classes.class_scores import ClassScores
 from undercut.solvers.bounds import LINE_ACCURACY, tighter
-from undercut.solvers.coordinate.class_parts import Part, design_of, unit_of
+from undercut.solvers.coordinate.class_parts import Part, constant_of, design_of
 from undercut.solvers.coordinate.dual.share_dual import ShareDual, Steepness
 from undercut.trace import Progress
 from undercut.types import Array, FloatArray
@@ -131,4 +131,4 @@ def by_feature(risk: MulticlassRisk, w: FloatArray) -> FloatArray:
 
 def center_at(dual: ShareDual, W: FloatArray, b: FloatArray) -> FloatArray:
     """C at some parameters and intercepts."""
-    return np.vstack([W, *([b / unit_of(dual.norms)] if dual.risk.fit_intercept else [])])
+    return np.vstack([W, *([b / constant_of(dual.norms)] if dual.risk.fit_intercept else [])])
