@@ -113,7 +113,10 @@ def test_a_fit_is_the_one_of_rows_in_memory(opened, loss, fit_intercept):
     ]
     assert results[0].status is results[1].status
     assert results[0].objective == pytest.approx(results[1].objective, rel=1e-10)
-    assert results[0].lower_bound == pytest.approx(results[1].lower_bound, rel=1e-10)
+    for early, same in zip(*(result.trace[:10] for result in results), strict=True):
+        assert early.lower_bound == pytest.approx(same.lower_bound, rel=1e-10)
+    if results[0].certificate == "global":  # rounding may lead to another model of a risk that is not convex
+        assert results[0].lower_bound == pytest.approx(results[1].lower_bound, rel=1e-10)
 
 
 @pytest.mark.parametrize("loss", [CrammerSinger(), Softmax()])

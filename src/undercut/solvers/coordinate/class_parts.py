@@ -14,7 +14,7 @@ from undercut.risks import MulticlassRisk
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.types import Array, FloatArray
 
-CONSTANT = 0.25  # the constant feature, in units of a row of X
+CONSTANT = 0.5  # the constant feature, in units of a row of X
 
 
 class Part(NamedTuple):
@@ -31,10 +31,8 @@ def part_of(risk: MulticlassRisk, columns: Array, norms: FloatArray) -> Part:
         design = some_columns(design, columns)
     elif columns.size < design.shape[1]:
         design = type(design)(np.take(design.X, columns, axis=1))
-    rows, squares = (
-        design.rows()._replace(constant=constant_of(norms) if risk.fit_intercept else 0.0),
-        np.empty(risk.n_samples),
-    )
+    rows = design.rows()._replace(constant=constant_of(norms) if risk.fit_intercept else 0.0)
+    squares = np.empty(risk.n_samples)
     squared_norms(*rows, squares)
     return Part(design, rows, squares)
 

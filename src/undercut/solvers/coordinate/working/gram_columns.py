@@ -181,8 +181,7 @@ def descend_gram(H: FloatArray, gradient: FloatArray, w: FloatArray, penalty: Pe
     n_epochs = max(EPOCHS, QUICK // max(1, w.size**2))
     fit = max(1, SLICE // (n_epochs * w.size**2 + 1))
     for _ in range(min(fit, ROUNDS)):
-        if kernels.descend_gram(H, gradient, *penalty, w, n_epochs, tol) <= tol:
-            break
+        kernels.descend_gram(H, gradient, *penalty, w, n_epochs, tol)
         if penalty.largest_violation(w, gradient) <= tol:
             break
         _newton_on_support(H, gradient, w, penalty)
