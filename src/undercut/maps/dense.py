@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.linalg.blas import dgemm
 from typing_extensions import override
 
 from undercut.contracts import Rows
@@ -14,8 +13,6 @@ from undercut.threads import all_threads
 from undercut.types import Array, FloatArray
 
 BLOCK_BYTES = 2**21  # float32 rows widened at a time: small enough for the cache
-NARROW = 32  # columns up to which general products of small blocks take less time than symmetric ones
-NARROW_BYTES = 2**18  # of such a block
 
 
 class DenseDesign(Matrix):
@@ -104,9 +101,9 @@ class NarrowDesign(DenseDesign):
         return out
 
 
-def row_blocks(X: Array, n_bytes: int = BLOCK_BYTES) -> list[slice]:
+def row_blocks(X: Array) -> list[slice]:
     """Slices of rows that fit in the cache once they are float64."""
-    rows = max(1, n_bytes // (8 * max(1, X.shape[1])))
+    rows = max(1, BLOCK_BYTES // (8 * max(1, X.shape[1])))
     return [slice(start, start + rows) for start in range(0, X.shape[0], rows)]
 
 
@@ -124,21 +121,9 @@ def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
     """``X' diag(g) X`` block by block, so that no copy of X is made."""
     is_constant = g.size > 0 and bool(g.min() == g.max())
     with all_threads(X.size):
-        if X.shape[1] <= NARROW and X.flags.c_contiguous:
-            return _narrow_gram(X, g, is_constant)
         out = np.zeros((X.shape[1], X.shape[1]))
         for rows in row_blocks(X):
             block = X[rows].astype(np.float64, copy=False)
             scaled = block if is_constant else block * np.sqrt(g[rows])[:, None]
             out += scaled.T @ scaled
-    return out * g[0] if is_constant else out
-
-
-def _narrow_gram(X: Array, g: FloatArray, is_constant: bool) -> FloatArray:
-    """The same by general products of smaller blocks, which take less time than symmetric ones for few columns."""
-    out = np.zeros((X.shape[1], X.shape[1]))
-    for rows in row_blocks(X, NARROW_BYTES):
-        block = X[rows].astype(np.float64, copy=False)
-        scaled = block if is_constant else block * g[rows, None]
-        out += dgemm(1.0, scaled.T, block.T, trans_b=True)  # NumPy would call the symmetric product for equal factors
     return out * g[0] if is_constant else out
