@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Stop, minimize
+from undercut.accuracy import gap_allowed
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.solvers import WorkingSet
@@ -256,3 +258,17 @@ def test_a_step_of_a_quadratic_loss_is_whole_and_lowers_the_objective(monkeypatc
     end = problem.descend(columns, start, point.gradient, 1e-9, Effort(1, 30))
     assert end.value < start.value
     np.testing.assert_array_equal(end.w, end.last.move.w)
+
+
+def test_a_step_moves_where_violations_of_parameters_that_are_not_zero_are_small_but_the_bound_is_not(rng):
+    X = sp.random(300, 400, density=0.4, format="csr", random_state=rng)
+    y = np.where(X @ rng.standard_normal(400) + rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    risk, solver = LinearRisk(X, y, Logistic(), fit_intercept=True), WorkingSet()
+    reg = L1(0.05 * float(np.abs(risk.cut_at_zero.a).max()))
+    w = minimize(risk, reg, solver, stop=Stop(gap_rel=1e-9)).w
+    w[np.argmax(np.abs(w))] = 0.0
+    before = replace(solver.init(risk, reg, w), decrease=0.0)
+    misfit = Penalty(reg.lam, 0.0).misfit(w, before.point.gradient)
+    with gap_allowed(lambda progress: 10.0 * misfit):
+        after = solver.step(risk, reg, before)
+    assert after.progress.objective < before.progress.objective

@@ -55,7 +55,8 @@ FIRST_NEWTON = 1  # Newton steps on a new working set
 FIRST_ROUNDS = 2  # of descent on the model of each of those
 CLOSE = 3.0  # times the gap asked for: after a step that decreased the objective by less, with L1 alone, one model ...
 CLOSE_ROUNDS = 8  # ... is minimized in so many rounds of descent ...
-MISFIT = 0.3  # ... or until violations are expected to add this share of that gap, because its slopes prove the most
+MISFIT = 0.3  # ... or until violations are expected to add this share of that gap, because its slopes prove the most,
+FINER_MISFIT = 0.3  # ... and of what they add now: where that was too much, a model that is no better moves nothing
 QUICK = 200_000  # entries of a working set: a Newton step on fewer, all that there are, takes less time than a bound
 EXPECTED = 0.9  # share of the gap asked for, at which such steps are expected to end the run
 SMALLEST = 100  # parameters of a working set, if there are as many
@@ -239,7 +240,8 @@ def _effort(problem: SparseProblem, columns: Columns, state: WorkingSetState) ->
         if state.decrease >= CLOSE * wanted:
             return Effort(MAX_NEWTON, 1, FINER)
         tol = tolerance(problem.penalty, state.w, state.progress.objective, wanted)
-        return Effort(1, CLOSE_ROUNDS, FINER, Tolerance(tol, MISFIT * wanted))
+        misfit = problem.penalty.misfit(problem.by_feature(state.w), state.point.gradient)
+        return Effort(1, CLOSE_ROUNDS, FINER, Tolerance(tol, min(MISFIT * wanted, FINER_MISFIT * misfit)))
     if columns is not state.columns:
         return Effort(FIRST_NEWTON, FIRST_ROUNDS)
     return Effort(1 if _is_costly(columns, state) else MAX_NEWTON, MAX_ROUNDS)
