@@ -79,6 +79,17 @@ def test_bounds_bracket_the_optimum_of_a_squared_loss(reg, fit_intercept, gap_re
     assert best.lower_bound <= result.objective * (1.0 + 1e-13)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_that_are_rounding_leave_the_objective_that_of_the_solution(seed, fit_intercept):
+    X, y = short_rows(seed)
+    risk, reg = LinearRisk(X, y, Squared(), fit_intercept=fit_intercept), L1(1e-5)
+    result = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-14, max_steps=150))
+    assert result.objective == pytest.approx(reg.value(result.w) + risk.value(result.w), rel=1e-13)
+    rough = minimize(risk, reg, WorkingSet(), stop=Stop(gap_rel=1e-8))
+    assert rough.lower_bound <= result.objective * (1.0 + 1e-13)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-9, 1e9, 1e150])
 def test_features_of_any_size_leave_the_bound_a_bound(scale):
     X, y = short_rows(6)
