@@ -17,7 +17,7 @@ nus = pytest.mark.parametrize("nu", [0.02, 0.1, 0.3, 0.7, 0.95])
 @pytest.fixture
 def X():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((200, 4)) * (rng.random((200, 4)) < 0.8) + [3.0, 1.0, 1.0, 0.0]
+    return rng.standard_normal((203, 4)) * (rng.random((203, 4)) < 0.8) + [3.0, 1.0, 1.0, 0.0]
 
 
 @nus

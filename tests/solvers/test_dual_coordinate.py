@@ -411,11 +411,6 @@ class OwnLoss(MulticlassLoss):
     [
         (MulticlassRisk(np.eye(3), np.arange(3), OwnLoss()), L2(0.1), "needs the CrammerSinger or the Softmax loss"),
         (
-            MulticlassRisk(np.eye(3), np.arange(3), Softmax(), fit_intercept=True),
-            L2(0.1),
-            "has free intercepts .* only",
-        ),
-        (
             MulticlassRisk(WithConstant(as_design(np.eye(3))), np.arange(3), CrammerSinger(), fit_intercept=True),
             L2(0.1),
             "leave one of them out",

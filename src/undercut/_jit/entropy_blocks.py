@@ -25,8 +25,10 @@ ACCURACY = 1e-3  # share of the change of the probabilities by which their sum m
 
 
 @njit(cache=True, nogil=True)
-def sweep_entropies(dense, indptr, columns, values, constant, squares, y, cap, order, begin, active, budget, A, V):
-    """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates A and V.
+def sweep_entropies(
+    dense, indptr, columns, values, constant, squares, y, b, cap, order, begin, active, budget, A, V
+):  # fmt: skip
+    """Visit ``order[begin:active]`` until the work exceeds ``budget``; updates A and V.  ``b`` is added to all scores.
 
     Returns (position, largest change of a probability, work).
     """
@@ -41,7 +43,7 @@ def sweep_entropies(dense, indptr, columns, values, constant, squares, y, cap, o
         if cap[i] <= 0.0:
             continue
         for k in range(n_classes):
-            s[k] = constant * V[V.shape[0] - 1, k]
+            s[k] = b[k] + constant * V[V.shape[0] - 1, k]
             q[k] = max(0.0, -A[i, k] / cap[i] + (k == y[i]))
         _add_scores(values, columns, start, stop, offset, V, s)
         change = _balance(s, q, max(TINY, cap[i] * squares[i]), moved)

@@ -195,8 +195,8 @@ def _minimize_model(H, gradient, w, l1, l2, end, step):
         if descend_gram(H, left, l1, l2, end, EPOCHS, tol) <= tol:
             break
         support, matrix, newton = support_system(H, left, end, l1, l2)
-        if _solve(matrix.copy(), l2, newton):
-            move_support(H, matrix, support, newton, l1, l2, end, left)
+        _solve(matrix.copy(), l2, newton)
+        move_support(H, matrix, support, newton, l1, l2, end, left)
     slope = penalty_value(end, l1, l2) - penalty_value(w, l1, l2)
     for j in range(w.size):
         step[j] = end[j] - w[j]
@@ -206,7 +206,7 @@ def _minimize_model(H, gradient, w, l1, l2, end, step):
 
 @njit(cache=True, inline="always")
 def _solve(M, l2, x):
-    """Overwrite x with ``(M + l2 I)^-1 x`` by a Cholesky factor; False where that is singular."""
+    """Overwrite x with ``(M + l2 I)^-1 x`` by a Cholesky factor; zero where a column depends on those before."""
     for i in range(x.size):
         least = SINGULAR * (M[i, i] + l2)
         for j in range(i + 1):
@@ -215,10 +215,8 @@ def _solve(M, l2, x):
                 rest -= M[i, k] * M[j, k]
             if j < i:
                 M[i, j] = rest / M[j, j]
-            elif rest > least:
-                M[i, i] = math.sqrt(rest)
             else:
-                return False
+                M[i, i] = math.sqrt(rest) if rest > least else math.inf
         rest = x[i]
         for k in range(i):
             rest -= M[i, k] * x[k]
@@ -227,7 +225,6 @@ def _solve(M, l2, x):
         x[i] /= M[i, i]
         for k in range(i):
             x[k] -= M[i, k] * x[i]
-    return True
 
 
 @njit(cache=True, inline="always")

@@ -35,6 +35,7 @@ from undercut.solvers.bundle.proximal_bundle import ProximalBundle
 from undercut.solvers.bundle.score_bundle import LONG_STEPS, ScoreBundle
 from undercut.solvers.choice.class_rows import CLASS_ROWS
 from undercut.solvers.choice.conditions import (
+    BENT_SAMPLES,
     FEW_PARAMS,
     FEW_SAMPLES,
     MANY_FEATURES,
@@ -149,8 +150,9 @@ TABLE = (
         "one compiled call to any accuracy, however small lambda is",
     ),
     Row(
-        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one for "
-        "a logistic, exponential or Poisson loss and X of little work",
+        f"at most {SMALL} samples and parameters, smooth loss, lambda below {WEAK_SMOOTH:g}; any but a large one for a "
+        f"logistic, exponential or Poisson loss and X of little work, and for Huber losses and at most {BENT_SAMPLES} "
+        "samples",
         lambda risk, reg: isinstance(risk, SmoothRisk) and is_small(risk, reg) and needs_newton_steps(risk, reg),
         lambda risk: Relay(candidates=(SmallProgram(), Newton())),
         "one compiled call to any accuracy, however small lambda is",

@@ -23,6 +23,7 @@ from undercut.types import Array, FloatArray
 
 SILENT = ("verbose", "callbacks", "features", "warm_start", "label_loss")  # of no meaning to a reader, or too long
 MOST_VALUES = 20  # of a list, such as the labels, that are printed
+DIGITS = 9  # coefficients are of one size if these digits, relative to the largest, are the same
 
 
 def print_info(path: Path, top: int, *, as_json: bool = False) -> None:
@@ -140,8 +141,9 @@ def _coefficients(model: Any, top: int) -> list[Row]:
 
 
 def _largest(row: FloatArray, top: int) -> Array:
-    """The places of the largest entries by magnitude, zeros left out."""
-    order = np.argsort(-np.abs(row), kind="stable")[:top]
+    """The places of the largest entries by magnitude, zeros left out; in order where only rounding differs."""
+    sizes = np.abs(row) / (np.abs(row).max(initial=0.0) or 1.0)
+    order = np.argsort(-np.round(sizes, DIGITS), kind="stable")[:top]
     return np.asarray(order[row[order] != 0.0])
 
 

@@ -49,6 +49,7 @@ SHORT_ROWS = 20  # entries of a sparse row: up to here a Hessian costs no more t
 LARGE = 100_000  # samples times features: below, the bundle alone takes milliseconds
 SMALL = 250  # samples and parameters: a compiled interior point step takes a millisecond
 LEAST_WORK, SOME_WORK = 100_000, 1_000_000  # of a Gram matrix: it takes less time than a plane, or a Newton step
+BENT_SAMPLES = 100  # up to here one compiled call takes less time than Newton steps across jumps of second derivatives
 MODERATE = 1.0  # condition of the dual of a small problem: up to here a few planes or Newton steps are enough
 QUICK_WORK = 6_000_000  # up to here a kinked loss with some hundred samples is one compiled call of milliseconds
 QUICK_CONDITION = 0.3  # condition of the dual of such a problem with L2: up to here a few planes or sweeps are enough
@@ -290,7 +291,10 @@ def needs_newton_steps(risk: Risk, reg: Regularizer) -> bool:
         return False
     if reg.strong_convexity < WEAK_SMOOTH:
         return True
-    is_quick = _work(risk) <= SOME_WORK and isinstance(risk.loss, Logistic | Exponential | Poisson)
+    if isinstance(risk.loss, Logistic | Exponential | Poisson):
+        is_quick = _work(risk) <= SOME_WORK
+    else:
+        is_quick = isinstance(risk.loss, Huber | HuberHinge) and risk.n_samples <= BENT_SAMPLES
     return is_quick and dual_condition(risk.design, reg) > MODERATE
 
 

@@ -53,7 +53,7 @@ SMOOTH_ROWS = (
         "a few sweeps are enough",
     ),
     Row(
-        f"logistic or softmax loss without free intercepts, sparse X with many entries and over {NEWTON_PARAMS} "
+        f"logistic loss without free intercept, or softmax loss, sparse X with many entries and over {NEWTON_PARAMS} "
         "features, lambda neither large nor small",
         has_easy_logistic_dual,
         _sweeps_then_newton,
@@ -81,7 +81,8 @@ SMOOTH_ROWS = (
         "sweeps take a third or three times the time of Newton steps, and it cannot be told beforehand which",
     ),
     Row(
-        "smooth loss, sparse X with more features than samples, no intercept; squared hinge, few samples, small lambda",
+        "smooth loss, sparse X with more features than samples, no intercept or several classes; squared hinge, few "
+        "samples, small lambda",
         lambda risk, reg: has_short_dual(risk, reg),
         _sweeps_then_newton,
         "the dual has fewer variables; at small lambda conjugate gradients help it, and for the logistic loss "

@@ -176,16 +176,11 @@ class DualCoordinate(Solver[DualCoordinateState, DualRisk, DualReg]):
 
 
 def _check_classes(risk: MulticlassRisk, reg: Regularizer) -> None:
-    """Several classes: a loss with known conjugate, plain squares, and free intercepts for Crammer-Singer only."""
+    """Several classes: a loss with known conjugate, and plain squares."""
     if not isinstance(risk.loss, CrammerSinger | Softmax):
         raise CapabilityError(
             "DualCoordinate needs the CrammerSinger or the Softmax loss for several classes, and got "
             f"{type(risk.loss).__name__}: use Lbfgs"
-        )
-    if risk.fit_intercept and not isinstance(risk.loss, CrammerSinger):
-        raise CapabilityError(
-            "DualCoordinate has free intercepts for several classes only with the CrammerSinger loss: append a "
-            "constant feature to X, or use TruncatedNewton"
         )
     if risk.fit_intercept and isinstance(risk.features, WithConstant):
         raise CapabilityError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from typing_extensions import override
@@ -13,6 +13,7 @@ from undercut._jit.class_blocks import select_classes, sweep_classes
 from undercut._jit.class_face import add_class_rows, class_residual, class_steps, lift_classes, project_shares
 from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import ScoreFunction
+from undercut.losses import Softmax
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.classes.class_scores import ClassScores
@@ -28,14 +29,14 @@ WINDOW = 5  # sweeps whose growth of the dual is compared with that of as many b
 SLOW = 0.4  # share of that growth: where more is left, sweeps alone take long
 FAR = 0.1  # estimate of the gap, relative to the objective, from which on attempts do not wait
 RELAXED = 1.5  # length of the moves of a sample from then on, in those to its own optimum
-CONSTRAINED = (
-    0.3  # share of the gap that sweeps could close: where it is less, multipliers of free intercepts move, ...
-)
+CONSTRAINED = 0.3  # share of the gap that sweeps could close: where it is less, multipliers move, ...
 LATEST = 100  # ... and after so many passes in any case
 LONG = 50  # entries of X per number of a vector of scores or weights, several of which a certificate handles
 RARELY = 5  # times the work of looking for clusters that is done before the next look
 LIFTS = 3  # sweeps that lift scores to their margins
 EMPTY = 1e-12  # share of a sample's weight up to which a class has none: rounding leaves as much
+
+C = TypeVar("C", bound=ClassDual)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +50,49 @@ class ClassSearch(Search):
 
 
 @dataclass(eq=False, kw_only=True)
-class MarginDescent(FacedDescent[MarginDual]):
+class ClassDescent(Descent[C]):
+    """Sweeps with multipliers of free intercepts, which move between them."""
+
+    rho: float = 0.0  # of the augmented Lagrangian; 0 without free intercepts
+    b: FloatArray  # multipliers
+    excess: float = math.inf  # largest |sum_i A_ik| when these were last changed ...
+    moved: int = -1  # ... and the work until then
+
+    @override
+    def with_dual(self, dual: C) -> Self:
+        return super().with_dual(dual.shifted(self.rho, self.b) if self.rho > 0.0 else dual)
+
+    @override
+    def on_rays(self, v: FloatArray) -> tuple[ScoreFunction, FloatArray | float]:
+        """The best intercepts of a point cost as much as several sweeps; those of the dual point are near."""
+        if self.rho == 0.0:
+            return super().on_rays(v)
+        risk = self.dual.risk
+        return ClassScores(risk.loss, risk.y, risk.weight, risk.n_classes), np.tile(self._intercepts(v), risk.n_samples)
+
+    def _intercepts(self, v: FloatArray) -> FloatArray:
+        """Those that the sweeps see, given their vector."""
+        return np.asarray(self.b + math.sqrt(self.rho) * v[-1])
+
+    def move_multipliers(self) -> None:
+        """The present intercepts become the multipliers; a rho that has not halved the excess is too small."""
+        if self.work == self.moved:  # no sweep has shown what the last move does
+            return
+        excess = self.a.sum(axis=0)
+        largest = float(np.abs(excess).max())
+        self.b = self.b + self.rho * excess
+        if largest > 0.5 * self.excess:
+            self._double_rho()
+        self.dual = self.dual.shifted(self.rho, self.b)
+        self.excess, self.moved = largest, self.work
+
+    def _double_rho(self) -> None:
+        self.rho *= 2.0
+        self.v[-1] *= math.sqrt(2.0)
+
+
+@dataclass(eq=False, kw_only=True)
+class MarginDescent(ClassDescent[MarginDual], FacedDescent[MarginDual]):
     """Sweeps that leave out samples, and classes of samples."""
 
     pace = Pace(first=20, sweeps=5, longest_wait=20, fewest=20)
@@ -64,18 +107,10 @@ class MarginDescent(FacedDescent[MarginDual]):
     last_growth: float = math.inf  # in the window before
     clusters: Clusters | None = None  # samples whose moves slow each other down ...
     next_gather: int = 0  # ... and the work at which they are next looked for
-    rho: float = 0.0  # of the augmented Lagrangian; 0 without free intercepts
-    b: FloatArray  # multipliers
-    excess: float = math.inf  # largest |sum_i A_ik| when these were last changed ...
-    moved: int = -1  # ... and the work until then
 
     @override
     def copy(self) -> Self:
         return replace(super().copy(), classes=self.classes.copy(), counts=self.counts.copy())
-
-    @override
-    def with_dual(self, dual: MarginDual) -> Self:
-        return super().with_dual(dual.shifted(self.rho, self.b) if self.rho > 0.0 else dual)
 
     @property
     @override
@@ -144,14 +179,6 @@ class MarginDescent(FacedDescent[MarginDual]):
         """After a long search a sweep over everything costs little, and the next search should not miss a class."""
         if self.work - search.began > self.dual.pass_work:
             self._bring_back()
-
-    @override
-    def on_rays(self, v: FloatArray) -> tuple[ScoreFunction, FloatArray | float]:
-        """The best intercepts of a point cost as much as several sweeps; those of the dual point are near."""
-        if self.rho == 0.0:
-            return super().on_rays(v)
-        risk, intercepts = self.dual.risk, self.b + math.sqrt(self.rho) * v[-1]
-        return ClassScores(risk.loss, risk.y, risk.weight, risk.n_classes), np.tile(intercepts, risk.n_samples)
 
     @override
     def lifted(self, scores: FloatArray) -> FloatArray:
@@ -230,7 +257,7 @@ class MarginDescent(FacedDescent[MarginDual]):
         gain = self._selected(scores)
         is_late = self.work - self.moved > LATEST * self.dual.pass_work
         if self.rho > 0.0 and (gain < CONSTRAINED * gap or is_late):
-            self._move_multipliers()  # the rest of the gap is that of the constraints
+            self.move_multipliers()  # the rest of the gap is that of the constraints
         # sweeps measure a gain before each move, so that theirs is larger unless they have left out who could gain
         return max(gain, self.last_gain)
 
@@ -247,30 +274,32 @@ class MarginDescent(FacedDescent[MarginDual]):
             self.gain = 0.0
         return float(gain)
 
-    def _move_multipliers(self) -> None:
-        """The present intercepts become the multipliers; a rho that has not halved the excess is too small."""
-        if self.work == self.moved:  # no sweep has shown what the last move does
-            return
-        excess = self.a.sum(axis=0)
-        largest = float(np.abs(excess).max())
-        self.b = self.b + self.rho * excess
-        if largest > 0.5 * self.excess:
-            self.rho *= 2.0
-            self.v[-1] *= math.sqrt(2.0)
-            self.clusters = None  # their inner products are those of rows with the old rho
-        self.dual = self.dual.shifted(self.rho, self.b)
-        self.excess, self.moved = largest, self.work
+    @override
+    def _double_rho(self) -> None:
+        super()._double_rho()
+        self.clusters = None  # their inner products are those of rows with the old rho
 
 
 @dataclass(eq=False, kw_only=True)
-class EntropyDescent(Descent[EntropyDual]):
+class EntropyDescent(ClassDescent[EntropyDual]):
     """Sweeps over all samples: no probability is ever zero."""
+
+    @override
+    def seen(self, scores: FloatArray, gap: float, goal: float) -> None:
+        if self.rho > 0.0 and self._gain(scores) < CONSTRAINED * gap:
+            self.move_multipliers()  # the rest of the gap is that of the constraints
+
+    def _gain(self, scores: FloatArray) -> float:
+        """What sweeps could gain at these multipliers, at most: ``sum_i cap_i (l(s_i) - gain_i(p_i)) + <a_i, s_i>``."""
+        dual, S = self.dual, scores.reshape(self.a.shape) + self._intercepts(self.v)
+        values, _ = dual.risk.loss.value_slope(dual.risk.y, S)
+        return float(dual.cap @ values) - dual.own_gain(self.a)[0] + float(np.vdot(self.a, S))
 
     @override
     def _sweep(self, budget: int) -> int:
         dual = self.dual
         self.position, most, work = sweep_entropies(
-            *dual.rows, dual.squares, dual.risk.y, dual.cap, self.order, self.position, self.active, budget,
+            *dual.rows, dual.squares, dual.risk.y, dual.b, dual.cap, self.order, self.position, self.active, budget,
             self.a, self.v,
         )  # fmt: skip
         self.most = max(self.most, most)
@@ -279,35 +308,41 @@ class EntropyDescent(Descent[EntropyDual]):
 
 def class_descent(risk: MulticlassRisk, reg: L2, slopes: FloatArray) -> MarginDescent | EntropyDescent:
     """The sweeps over such a problem, from ``lam A = -slopes``."""
-    dual, b = class_dual(risk, reg), np.zeros(risk.n_classes)
-    if isinstance(dual, MarginDual) and risk.fit_intercept:
-        dual = dual.shifted(max(FIRST_RHO * float(risk.weight @ dual.squares), SMALLEST), b)
-    return _descent(dual, b, *halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam)))
+    dual = class_dual(risk, reg)
+    if risk.fit_intercept:
+        dual = dual.shifted(max(FIRST_RHO * float(risk.weight @ dual.lengths), SMALLEST), _first_b(risk))
+    return _descent(dual, *halved(dual, dual.settled(-slopes.reshape(risk.n_samples, -1) / reg.lam)))
 
 
 def followed_classes(
     risk: MulticlassRisk, reg: L2, last: Descent[Any], ends: tuple[End, End | None]
 ) -> MarginDescent | EntropyDescent:
     """The same after a run with another lambda, from the ends of the last two."""
+    assert isinstance(last, ClassDescent)
     dual = class_dual(risk, reg)
-    if not (isinstance(dual, MarginDual) and isinstance(last, MarginDescent)):
-        return _descent(dual, np.zeros(risk.n_classes), *best_start(dual, *ends))
     if last.rho > 0.0:
         dual = dual.shifted(last.rho, last.b)
-    return replace(_margin_descent(dual, last.b, *best_start(dual, *ends)), face=last.face.followed())
+    descent = _descent(dual, *best_start(dual, *ends))
+    if isinstance(descent, MarginDescent) and isinstance(last, MarginDescent):
+        descent.face = last.face.followed()
+    return descent
 
 
-def _descent(dual: ClassDual, b: FloatArray, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:
-    if isinstance(dual, EntropyDual):
-        return EntropyDescent(dual=dual, a=a, v=dual.kernel_vector(z), order=np.arange(len(a)), active=len(a))
-    assert isinstance(dual, MarginDual)
-    return _margin_descent(dual, b, a, z)
+def _first_b(risk: MulticlassRisk) -> FloatArray:
+    """The best intercepts where all weights are zero."""
+    if not isinstance(risk.loss, Softmax):
+        return np.zeros(risk.n_classes)
+    b = np.log(np.bincount(risk.y, risk.weight, risk.n_classes))
+    return np.asarray(b - b.mean())
 
 
-def _margin_descent(dual: MarginDual, b: FloatArray, a: FloatArray, z: FloatArray) -> MarginDescent:
+def _descent(dual: ClassDual, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:
     n, n_classes = a.shape
+    v, order = dual.kernel_vector(z), np.arange(n)
+    if isinstance(dual, EntropyDual):
+        return EntropyDescent(dual=dual, a=a, v=v, order=order, active=n, b=dual.b, rho=dual.rho)
+    assert isinstance(dual, MarginDual)
     classes, counts = np.tile(np.arange(n_classes, dtype=np.int32), (n, 1)), np.full(n, n_classes, dtype=np.int32)
     return MarginDescent(
-        dual=dual, a=a, v=dual.kernel_vector(z), order=np.arange(n), active=n, classes=classes, counts=counts,
-        b=b, rho=dual.rho,
-    )  # fmt: skip
+        dual=dual, a=a, v=v, order=order, active=n, b=dual.b, rho=dual.rho, classes=classes, counts=counts
+    )

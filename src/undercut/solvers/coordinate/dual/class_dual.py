@@ -7,13 +7,12 @@ With p_i a distribution over the classes and ``A_ik = weight_i / lam ([k = y_i] 
     Crammer-Singer   gain_i(p) = sum_k p_k label_loss[y_i, k]
     softmax          gain_i(p) = -sum_k p_k log p_k
 
-Free intercepts of the Crammer-Singer loss add the constraints ``sum_i A_ik = 0``.  They are the multipliers b of these
-in the augmented Lagrangian
+Free intercepts add the constraints ``sum_i A_ik = 0``.  They are the multipliers b of these in the augmented Lagrangian
 
     D(A) - lam sum_k (b_k s_k + rho/2 s_k^2),      s_k = sum_i A_ik
 
-which is the same dual with b_k added to ``label_loss[:, k]`` and a constant feature ``sqrt(rho)``.  A bound is taken at
-the nearby point that meets the constraints.
+which is the same dual with b_k added to the score of class k and a constant feature ``sqrt(rho)``.  A bound is taken at
+a nearby point that meets the constraints.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from scipy.special import xlogy
@@ -35,6 +34,7 @@ from undercut.losses import CrammerSinger
 from undercut.maps.matrix import Matrix
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
+from undercut.risks.scores.classes.softmax_scores import SoftmaxScores
 from undercut.solvers.bounds import ROUNDING
 from undercut.types import Array, FloatArray
 
@@ -48,10 +48,26 @@ class ClassDual(ABC):
     rows: Rows
     squares: FloatArray  # |x_i|^2
     cap: FloatArray  # weight / lam
+    lengths: FloatArray  # |x_i|^2, without the constant feature
+    b: FloatArray  # multipliers of free intercepts, one per class
+    rho: float  # positive with free intercepts: the square of the constant feature in ``rows``
+
+    def shifted(self, rho: float, b: FloatArray) -> Self:
+        """With another ``rho`` and other multipliers, all from the same numbers: a resumed run is the same run."""
+        rows = self.rows._replace(constant=math.sqrt(rho))
+        return replace(self, rows=rows, squares=self.lengths + rho, b=b, rho=rho)
 
     @abstractmethod
     def gain(self, a: FloatArray) -> float:
-        """``sum_i cap_i gain_i(p_i)``, of terms that are not negative."""
+        """``sum_i cap_i gain_i(p_i)``, the multipliers' part included."""
+
+    @abstractmethod
+    def own_gain(self, a: FloatArray) -> tuple[float, float]:
+        """The same without the multipliers' part, and the sum of the absolute values of its terms."""
+
+    @abstractmethod
+    def feasible(self, a: FloatArray) -> FloatArray | None:
+        """A point near a whose sums of classes are zero but for rounding; ``None`` where rounding prevents that."""
 
     @property
     def reach(self) -> float:
@@ -72,7 +88,7 @@ class ClassDual(ABC):
     @property
     def width(self) -> int:
         """The number of rows of v."""
-        return self.risk.features.shape[1]
+        return self.risk.features.shape[1] + (self.rho > 0.0)
 
     def primal(self, v: FloatArray) -> FloatArray:
         return self._weights(v).flatten()
@@ -118,9 +134,20 @@ class ClassDual(ABC):
         return np.asarray(self.shares(a).max(axis=1) >= self.cap)[:, None]
 
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
+        if self.rho > 0.0:
+            feasible = self.feasible(a)
+            return -math.inf if feasible is None else self._bound_at(feasible)
         square, gain = float(np.vdot(z, z)), self.gain(a)
         rounding = ROUNDING * (gain + square) + drift * (math.sqrt(square) + drift)
         return self.strength * (gain - 0.5 * square - rounding)
+
+    def _bound_at(self, a: FloatArray) -> float:
+        """The bound of a point whose sums of classes are zero but for rounding, where multipliers have no part in D."""
+        z, sizes = self.products(a)[:-1], np.abs(a)
+        square, (gain, rounding) = float(np.vdot(z, z)), self.own_gain(a)
+        rounding += square + math.sqrt(square) * float(np.sqrt(self.lengths) @ sizes.sum(axis=1))
+        unmet = float(np.abs(self.b) @ np.abs(a.sum(axis=0)))
+        return self.strength * (gain - 0.5 * square - ROUNDING * rounding - unmet)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +155,11 @@ class MarginDual(ClassDual):
     """Of the Crammer-Singer loss."""
 
     label_loss: FloatArray
-    lengths: FloatArray  # |x_i|^2, without the constant feature
-    costs: FloatArray  # label_loss, with the multipliers of free intercepts added
-    b: FloatArray  # these multipliers, one per class
-    rho: float = 0.0  # positive with free intercepts: the square of the constant feature in ``rows``
+    costs: FloatArray  # label_loss, with the multipliers added
 
-    def shifted(self, rho: float, b: FloatArray) -> MarginDual:
-        """With another ``rho`` and other multipliers, all from the same numbers: a resumed run is the same run."""
-        rows = self.rows._replace(constant=math.sqrt(rho))
-        return replace(self, rows=rows, squares=self.lengths + rho, costs=self.label_loss + b, b=b, rho=rho)
-
-    @property
     @override
-    def width(self) -> int:
-        return super().width + (self.rho > 0.0)
+    def shifted(self, rho: float, b: FloatArray) -> Self:
+        return replace(super().shifted(rho, b), costs=self.label_loss + b)
 
     @property
     @override
@@ -157,13 +175,18 @@ class MarginDual(ClassDual):
         return -float(np.vdot(a, self.costs[self.risk.y]))  # the diagonal of ``label_loss`` is zero
 
     @override
+    def own_gain(self, a: FloatArray) -> tuple[float, float]:
+        label_loss = self.label_loss[self.risk.y]
+        return -float(np.vdot(a, label_loss)), float(np.vdot(np.abs(a), label_loss))
+
+    @override
     def products(self, a: FloatArray) -> FloatArray:
         z = np.empty((self.width, self.risk.n_classes))
         class_products(*self.rows, a, z)
         return z
 
+    @override
     def feasible(self, a: FloatArray) -> FloatArray:
-        """A point near a whose sums of classes are zero but for rounding."""
         shares = np.maximum(self.shares(a), 0.0)
         balance_shares(shares, a.sum(axis=0))
         shares[np.arange(self.cap.size), self.risk.y] -= self.cap
@@ -171,22 +194,11 @@ class MarginDual(ClassDual):
 
     @override
     def bound(self, a: FloatArray, z: FloatArray, drift: float) -> float:
-        if self.rho > 0.0:
-            return self._bound_at(self.feasible(a))
         if drift > 0.0:  # z is not that of the feasible point, whose shares differ by rounding
             feasible = self.settled(a)
             drift += float(np.sqrt(self.squares) @ np.abs(feasible - a).sum(axis=1)) * (1.0 + ROUNDING)
             return super().bound(feasible, z, drift)
         return super().bound(a, z, drift)
-
-    def _bound_at(self, a: FloatArray) -> float:
-        """The bound of a point whose sums of classes are zero but for rounding, where multipliers have no part in D."""
-        z, sizes = self.products(a)[:-1], np.abs(a)
-        square, gain = float(np.vdot(z, z)), -float(np.vdot(a, self.label_loss[self.risk.y]))
-        rounding = float(np.vdot(sizes, self.label_loss[self.risk.y])) + square
-        rounding += math.sqrt(square) * float(np.sqrt(self.lengths) @ sizes.sum(axis=1))
-        unmet = float(np.abs(self.b) @ np.abs(a.sum(axis=0)))
-        return self.strength * (gain - 0.5 * square - ROUNDING * rounding - unmet)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,21 +207,36 @@ class EntropyDual(ClassDual):
 
     @override
     def gain(self, a: FloatArray) -> float:
+        return self.own_gain(a)[0] - float(a.sum(axis=0) @ self.b)
+
+    @override
+    def own_gain(self, a: FloatArray) -> tuple[float, float]:
         used = self.cap > 0.0
         cap, shares = self.cap[used], np.maximum(self.shares(a)[used], 0.0)
-        return -float(xlogy(shares, shares / cap[:, None]).sum())
+        entropy = -float(xlogy(shares, shares / cap[:, None]).sum())
+        return entropy, entropy
 
     @override
     def products(self, a: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(cast(Matrix, self.risk.features).rmatmat(a).T)
+        z = np.empty((self.width, self.risk.n_classes))
+        z[: self.risk.features.shape[1]] = cast(Matrix, self.risk.features).rmatmat(a).T
+        if self.rho > 0.0:
+            z[-1] = math.sqrt(self.rho) * a.sum(axis=0)
+        return z
+
+    @override
+    def feasible(self, a: FloatArray) -> FloatArray | None:
+        assert isinstance(self.risk.phi, SoftmaxScores)
+        slopes = self.risk.phi.nearest(-self.strength * a)
+        return None if slopes is None else slopes / -self.strength
 
 
 def class_dual(risk: MulticlassRisk, reg: L2) -> ClassDual:
     """The dual of a problem that ``DualCoordinate.check`` let through."""
     rows, squares = cast(Matrix, risk.features).rows(), np.empty(risk.n_samples)
     squared_norms(*rows, squares)
-    shared = risk, reg.lam, rows, squares, risk.weight / reg.lam
+    shared = risk, reg.lam, rows, squares, risk.weight / reg.lam, squares, np.zeros(risk.n_classes), 0.0
     if isinstance(risk.loss, CrammerSinger):
         costs = risk.loss.costs(risk.n_classes)
-        return MarginDual(*shared, costs, squares, costs, np.zeros(risk.n_classes))
+        return MarginDual(*shared, label_loss=costs, costs=costs)
     return EntropyDual(*shared)
