@@ -71,7 +71,8 @@ def evaluated(
     scores = state.part.design.matmat(np.ascontiguousarray(W.T))
     if risk.fit_intercept and risk.n_classes <= FEW_CLASSES:
         risk.phi.begin_at(b)
-        loss, _, b = risk.phi.settle(scores)
+        at = risk.phi.settle(scores)
+        loss, b = at.value, at.b
     else:
         loss = mean_loss(risk, scores, b)
     objective = reg.value(w) + loss

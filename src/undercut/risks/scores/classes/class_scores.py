@@ -10,7 +10,9 @@ supports phi: b is eliminated from the problem.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -25,12 +27,28 @@ from undercut.types import Array, FloatArray
 PATHS_PER_SAMPLE = 100  # an upper limit that only rounding errors can reach
 
 
-class Settled(NamedTuple):
+def sum_rows(rows: FloatArray) -> FloatArray:
+    """Their sum, by BLAS."""
+    return np.asarray(np.ones(rows.shape[0]) @ rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
     """The mean loss at the best intercepts."""
 
     value: float
     slopes: FloatArray  # n x K, weights included
     b: FloatArray
+
+    @cached_property
+    def totals(self) -> FloatArray:
+        """The sum of the slopes of every class."""
+        return sum_rows(self.slopes)
+
+    @property
+    def imbalance(self) -> float:
+        """The largest of these."""
+        return float(np.abs(self.totals).max())
 
 
 class ClassScores(ScoreFunction):
@@ -62,8 +80,8 @@ class ClassScores(ScoreFunction):
 
     @override
     def evaluate(self, scores: FloatArray) -> Evaluation:
-        value, slopes, _ = self.settle(self.rows(scores))
-        return Evaluation(value, slopes.reshape(-1))
+        at = self.settle(self.rows(scores))
+        return Evaluation(at.value, at.slopes.reshape(-1))
 
     def intercepts(self, scores: FloatArray) -> FloatArray:
         """The intercepts to add to the scores of new samples, one per class; their sum is zero."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -14,7 +14,7 @@ from typing_extensions import override
 from undercut._jit.multiclass import softmax_ahead, softmax_products, softmax_shifted, softmax_through
 from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
-from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled
+from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled, sum_rows
 from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.smooth_mean import Ahead
 from undercut.scalar import Point, minimize_convex
@@ -44,7 +44,7 @@ class Curvature:
         P[np.arange(self.y.size), self.y] += 1.0
         return P
 
-    @property
+    @cached_property
     def C(self) -> FloatArray:
         """In the intercepts: ``sum_i weight_i (diag(p_i) - p_i p_i')``, without the cancellation of p - p^2."""
         C = np.zeros((self.slopes.shape[1], self.slopes.shape[1]))
@@ -113,6 +113,8 @@ class Kept:
 class SoftmaxScores(ClassScores):
     """Softmax without intercepts, with its second derivatives."""
 
+    _latest: Curvature | None = None
+
     def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
         """Slopes near those that a linear model at ``scores`` predicts for ``scores + rise``.
 
@@ -145,8 +147,10 @@ class SoftmaxScores(ClassScores):
         return Ahead(slopes, conjugate, abs(conjugate))
 
     def curvature(self, at: Settled) -> Curvature:
-        """The second derivatives at the point of the slopes."""
-        return Curvature(at.slopes, self.weight, self.y)
+        """The second derivatives at the point of the slopes, kept for Hessian, search and intercepts in turn."""
+        if self._latest is None or self._latest.slopes is not at.slopes:
+            self._latest = Curvature(at.slopes, self.weight, self.y)
+        return self._latest
 
     def _probabilities(self, slopes: FloatArray) -> FloatArray:
         return Curvature(slopes, self.weight, self.y).P
@@ -182,13 +186,14 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
                 f"with free intercepts every class needs a sample with positive weight, and class {absent[0]} has "
                 "none: drop it, or use fit_intercept=False"
             )
+        self._hint = _centered(np.log(self._share))  # the best where all scores are the same
 
     @override
     def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
         S, D = self.rows(scores), self.rows(rise)
         start = self.settle(S)
         second = self.curvature(start)
-        follow = pseudo_inverse(second.C) @ _totals(second.through(D))
+        follow = pseudo_inverse(second.C) @ sum_rows(second.through(D))
         slopes = self._balanced(self._ahead(S, D, start.b, -follow).slopes)
         if slopes is None:
             return None
@@ -206,7 +211,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         P[np.arange(self.y.size), self.y] -= 1.0
         P *= self.weight[:, None]
         at = self._descend(Settled(1.0, P, np.zeros(self.n_classes)), None)
-        return at.slopes if _is_balanced(at) else None
+        return at.slopes if self._is_balanced(at) else None
 
     @override
     def _settle(self, S: FloatArray) -> Settled:
@@ -215,7 +220,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
     @override
     def settle_from(self, at: Settled, S: FloatArray, inverse: FloatArray | None = None) -> Settled:
         at = self._descend(at, S, inverse)
-        if not _is_balanced(at):  # a bad start: try the prices of the transportation problem
+        if not self._is_balanced(at):  # a bad start: try the prices of the transportation problem
             other = self._descend(self._at(S, self._transport(S, np.zeros(self.n_classes))[0]), S)
             at = other if _improves(other, at) else at
         self._hint = at.b
@@ -227,7 +232,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         ``inverse`` is that of the second derivatives near ``at``.
         """
         for _ in range(MAX_STEPS):
-            if _is_balanced(at):
+            if self._is_balanced(at):
                 break
             is_new = inverse is None
             if inverse is None:
@@ -235,16 +240,15 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
             better = self._improved(at, S, inverse)
             if better is None and is_new:  # at the limit of rounding
                 break
-            if better is None or _imbalance(better) > KEPT * _imbalance(at):
+            if better is None or better.imbalance > KEPT * at.imbalance:
                 inverse = None
             at = better or at
         return at
 
     def _improved(self, at: Settled, S: FloatArray | None, inverse: FloatArray) -> Settled | None:
         """A point with a smaller loss, or with slopes that are better balanced."""
-        total = _totals(at.slopes)  # probability mass of each class in excess of its weight
-        newton = inverse @ total
-        fitting = np.log(np.maximum(1.0 + total / self._share, 1e-300))
+        newton = inverse @ at.totals
+        fitting = np.log(np.maximum(1.0 + at.totals / self._share, 1e-300))
         trials = (self._shifted(at, -step, S) for step in (newton, 0.1 * newton, fitting))
         return next((trial for trial in trials if _improves(trial, at)), None)
 
@@ -285,21 +289,26 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
 
     def _newton(self, at: Settled, D: FloatArray, slope: float, curvature: float) -> Step:
         """The step in t and b to the minimum of the quadratic model of ``F(t, b)``."""
-        second, totals = self.curvature(at), _totals(at.slopes)
+        second = self.curvature(at)
         through, inverse = second.through(D), pseudo_inverse(second.C)
-        mixed = _totals(through)
+        mixed = sum_rows(through)
         own = float(np.vdot(at.slopes, D)) + slope
-        reduced = own - float(mixed @ inverse @ totals)
+        reduced = own - float(mixed @ inverse @ at.totals)
         bend = float(np.vdot(through, D)) - float(mixed @ inverse @ mixed) + curvature
         dt = -reduced / bend if bend > 0.0 else math.nan
-        db = -(inverse @ (totals + dt * mixed))
-        return Step(reduced, dt, db, -0.5 * (own * dt + float(totals @ db)))
+        db = -(inverse @ (at.totals + dt * mixed))
+        return Step(reduced, dt, db, -0.5 * (own * dt + float(at.totals @ db)))
+
+    def _is_balanced(self, at: Settled) -> bool:
+        """Whether the slopes of every class sum to zero."""
+        size = -2.0 * float(at.slopes[np.arange(self.y.size), self.y].sum())  # of all: only those are negative
+        return bool(at.imbalance <= BALANCED * size)
 
     @override
     def _bend(self, at: Settled, D: FloatArray) -> float:
         second = self.curvature(at)
         through = second.through(D)
-        mixed = _totals(through)
+        mixed = sum_rows(through)
         return float(np.vdot(through, D)) - float(mixed @ pseudo_inverse(second.C) @ mixed)
 
 
@@ -308,26 +317,11 @@ def _centered(b: FloatArray) -> FloatArray:
     return np.asarray(b - b.mean())
 
 
-def _totals(slopes: FloatArray) -> FloatArray:
-    """The sum of the slopes of every class, by BLAS."""
-    return np.asarray(np.ones(slopes.shape[0]) @ slopes)
-
-
-def _imbalance(at: Settled) -> float:
-    """The largest sum of the slopes of a class."""
-    return float(np.abs(_totals(at.slopes)).max())
-
-
-def _is_balanced(at: Settled) -> bool:
-    """Whether the slopes of every class sum to zero."""
-    return bool(_imbalance(at) <= BALANCED * np.abs(at.slopes).sum())
-
-
 def _improves(trial: Settled, at: Settled) -> bool:
     """Whether the loss is smaller, or, within rounding, the slopes are better balanced."""
     if abs(trial.value - at.value) > 1e-13 * at.value:
         return trial.value < at.value
-    return _imbalance(trial) < 0.9 * _imbalance(at)
+    return trial.imbalance < 0.9 * at.imbalance
 
 
 def pseudo_inverse(C: FloatArray) -> FloatArray:

@@ -147,7 +147,7 @@ class FacedDescent(Descent[D]):
     @override
     def due(self) -> Due:
         """Later than elsewhere as long as sweeps alone estimate the gap."""
-        return super().due if self.face.has_begun else Due(4, 1.0, 1.0)
+        return super().due if self.face.has_begun else Due(8, 1.0, 1.0)
 
     @property
     def surplus(self) -> float:

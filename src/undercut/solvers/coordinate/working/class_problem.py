@@ -115,15 +115,16 @@ class ClassProblem(SparseProblem):
 
     @override
     def evaluate(self, scores: FloatArray) -> Point:
-        value, slopes, b = self._phi.settle(scores)
-        return Point(value, slopes, self._gradient(slopes), scores, b)
+        return self._point(self._phi.settle(scores), scores)
 
     @override
     def settled(self, at: Iterate, intercept: FloatArray | float) -> Point:
         scores = at.scores - intercept
         start = Settled(at.loss, at.slopes, np.zeros(self.risk.n_classes) + intercept)
-        value, slopes, b = self._phi.settle_from(start, scores)
-        return Point(value, slopes, self._gradient(slopes), scores, b)
+        return self._point(self._phi.settle_from(start, scores), scores)
+
+    def _point(self, at: Settled, scores: FloatArray) -> Point:
+        return Point(at.value, at.slopes, self._gradient(at.slopes), scores, at.b)
 
     def _gradient(self, slopes: FloatArray) -> FloatArray:
         assert isinstance(self.design, SparseDesign | DenseDesign)
