@@ -6,7 +6,8 @@
 2. Text: dual sweeps with and without conjugate gradients on the face of the dual, each to a certified 1e-3 or for
    ``SECONDS``.
 
-Times are medians of three runs, single from 3 s on; they include building the risk but not compilation.
+Times are medians of five runs, of three from 0.5 s on, single from 3 s on; they include building the risk but not
+compilation.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def text() -> None:
         X, y = data(name, "signs", seed)
         for lam in TEXT_LAMBDAS:
             cells, seconds = [], []
-            for mended in (nullcontext(), patch.object(PointwiseDescent, "has_face", False)):
-                with mended:
+            for steps in (nullcontext(), patch.object(PointwiseDescent, "has_face", False)):
+                with steps:
                     result, taken = timed(X, y, lam, DualCoordinate(), COARSE)
                 cells += [shown(taken, result), f"{result.trace[-1].n_passes:.0f}"]
                 seconds.append(taken)

@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 
 from undercut import L2, Hinge, LinearClassifier, LinearRisk, Stop, estimators, load_model, minimize, save_model
 from undercut.callbacks import Checkpoint
+from undercut.cli.commands.info import largest_places
 from undercut.estimators import (
     CertifiedEstimator,
     HmmClassifier,
@@ -75,6 +76,18 @@ def test_the_largest_coefficients_are_named(undercut, tmp_path):
     for label, row in enumerate(model.coef_):
         best = np.argsort(-np.abs(row))[:2]
         assert report[f"largest_coefficients_of_class_{label}"] == {X.columns[at]: row[at] for at in best}
+
+
+@pytest.mark.parametrize(
+    ("row", "places"),
+    [
+        ([0.0, 0.5, -0.5 * (1.0 + 1e-15), 0.1], [1, 2, 3]),
+        ([0.0] * 20 + [1e-10, 1.0], [21, 20]),
+        ([0.0, 0.0], []),
+    ],
+)
+def test_coefficients_of_one_size_are_in_order_and_zeros_are_left_out(row, places):
+    assert largest_places(np.array(row), 3).tolist() == places
 
 
 def test_the_coefficients_of_words_are_named_by_their_templates(undercut, tmp_path):

@@ -39,7 +39,9 @@ EACH = pytest.mark.parametrize("loss", OTHERS, ids=lambda loss: type(loss).__nam
 @pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_agrees_with_another_solver(loss, lam, seed):
-    risk = problem(seed, loss=loss, sample_weight=default_rng(seed).random(120) + 0.1)
+    sample_weight = np.maximum(default_rng(seed).random(120) - 0.1, 0.0)  # some are zero
+    sample_weight[:4] = 0.5
+    risk = problem(seed, loss=loss, sample_weight=sample_weight)
     stop = Stop(gap_rel=1e-5)
     ours = minimize(risk, L2(lam), DualCoordinate(), stop=stop)
     other = minimize(risk, L2(lam), OTHERS[loss], stop=stop)
@@ -61,6 +63,7 @@ def test_bounds_are_valid_after_any_number_of_passes(seed, n, n_classes, lam, lo
     for _ in range(3):
         descent.run(2 * descent.dual.pass_work)
         assert descent.bound(0.0) <= best * (1.0 + 1e-12)
+        assert lam < 1e-5 or np.isfinite(descent.bound(0.0))
         descent.seen(descent.dual.scores(descent.v), np.inf, 0.0)  # moves the multipliers
 
 
@@ -96,6 +99,9 @@ def test_another_lambda_begins_with_the_multipliers_of_the_last(loss):
     carried = solver.carry(risk, L2(8e-3), state).descent
     np.testing.assert_array_equal(carried.b, state.descent.b)
     np.testing.assert_array_equal(carried.dual.b, carried.b)
+    assert carried.dual.rows.constant**2 == pytest.approx(carried.rho)
+    if loss is MARGIN:
+        np.testing.assert_allclose(carried.dual.costs, class_dual(risk, L2(8e-3)).costs + carried.b)
     assert carried.bound(0.0) <= minimize(risk, L2(8e-3), stop=Stop(gap_rel=1e-6)).objective
 
 

@@ -149,6 +149,7 @@ CASES = {
     "dual_coordinate intercepts": lambda: (several(CrammerSinger(), fit_intercept=True), L2_SMALL),
     "dual_coordinate clusters": lambda: (contradicted(), L2(1e-7)),
     "dual_coordinate softmax": lambda: (several(Softmax()), L2_SMALL),
+    "dual_coordinate softmax intercepts": lambda: (several(Softmax(), fit_intercept=True), L2_SMALL),
     "working_set": lambda: (linear(Logistic(), fit_intercept=True, sparse=True), L1(0.005)),
     "working_set cyclic": lambda: (short_rows(), L1(3e-3)),
     "working_set slow": lambda: (short_rows(common=20), L1(1e-5)),

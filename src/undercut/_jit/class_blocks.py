@@ -44,7 +44,7 @@ def sweep_classes(
             g[m] = costs[y[i], k] + constant * V[V.shape[0] - 1, k]
             q[m] = (cap[i] if k == y[i] else 0.0) - A[i, k]
         scores(values, columns, start, stop, offset, mine, count, V, total, g)
-        spread, floor, mean = _violation(g, q, count)
+        spread, floor, could_gain = _violation(g, q, count, cap[i])
         count = _drop(mine, g, q, count, floor)
         counts[i] = count
         if count <= 1:
@@ -53,7 +53,7 @@ def sweep_classes(
             continue
         at += 1
         most = max(most, spread)
-        gain += cap[i] * (spread + floor) - mean
+        gain += could_gain
         if spread > 0.0:
             project(g, q, count, max(squares[i] / relax, TINY), cap[i], moved)
             n_moved = 0
@@ -147,8 +147,8 @@ def select_classes(S, intercepts, y, costs, cap, order, classes, counts, A):
             mine[k] = k
             g[k] = costs[y[i], k] + S[i, k] + intercepts[k]
             q[k] = (cap[i] if k == y[i] else 0.0) - A[i, k]
-        spread, floor, mean = _violation(g, q, n_classes)
-        gain += cap[i] * (spread + floor) - mean
+        _, floor, could_gain = _violation(g, q, n_classes, cap[i])
+        gain += could_gain
         counts[i] = _drop(mine, g, q, n_classes, floor)
         if counts[i] <= 1:
             rest -= 1
@@ -160,15 +160,15 @@ def select_classes(S, intercepts, y, costs, cap, order, classes, counts, A):
 
 
 @njit(cache=True, nogil=True)
-def _violation(g, q, count):
-    """(how far the largest g is above the least one that has a share, that least one, ``<q, g>``)."""
+def _violation(g, q, count, cap):
+    """(how far the largest g is above the least one that has a share, that least one, what the sample could gain)."""
     top, floor, mean = -np.inf, np.inf, 0.0
     for m in range(count):
         top = max(top, g[m])
         if q[m] > 0.0:
             floor = min(floor, g[m])
             mean += q[m] * g[m]
-    return top - floor, floor, mean
+    return top - floor, floor, cap * top - mean
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
 """Sweeps of dual coordinate descent for the softmax loss: the probabilities of one sample at a time (Yu et al. 2011).
 
 ``A[i, k] = cap_i ([k = y_i] - q_k)`` with ``q >= 0`` and ``sum_k q_k = 1``, and ``V = X' A`` holds the weights of all
-classes, one row per feature.  With the scores ``s_k = <V[:, k], x_i>`` and ``c = cap_i |x_i|^2``, q maximizes
+classes, one row per feature.  With the scores ``s_k = b_k + <V[:, k], x_i>`` and ``c = cap_i |x_i|^2``, q maximizes
 
     -sum_k q_k log q_k + <s, q> - c/2 |q - last q|^2,      so that      log q_k + c q_k = s_k + c last q_k - level
 

@@ -24,7 +24,8 @@ def sweep_soft(
 ):  # fmt: skip
     """Move the shares of the samples in ``order`` to their optima, one after the other; updates Q and U.
 
-    Only parameters that are not zero bend the dual, so that the square of a row is that of its entries for these.
+    A parameter that absolute values keep at zero does not bend the dual: the square of a row is that of its other
+    entries.
     ``classes[i, :counts[i]]`` are the classes whose shares move, in ascending order; their shares are added to
     ``total``.  Returns the work.
     """
@@ -60,7 +61,7 @@ def sweep_soft(
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _scores(values, columns, start, stop, offset, mine, count, l1, U, g, bends):
-    """``g_m = <soft(U[:, mine_m], l1), x>``, and the square of the entries of x whose factor is not zero."""
+    """``g_m = <soft(U[:, mine_m], l1), x>``, and the square of the entries of x whose factor may move from zero."""
     if count == U.shape[1]:  # all classes: contiguous reads
         g[:count] = 0.0
         bends[:count] = 0.0
@@ -70,7 +71,7 @@ def _scores(values, columns, start, stop, offset, mine, count, l1, U, g, bends):
                 u = U[at, k]
                 w = u - min(max(u, -l1), l1)
                 g[k] += x * w
-                bends[k] += x * x if w != 0.0 else 0.0
+                bends[k] += x * x if abs(u) >= l1 else 0.0
         return
     for m in range(count):
         k, total, bend = np.uint64(mine[m]), 0.0, 0.0
@@ -78,7 +79,7 @@ def _scores(values, columns, start, stop, offset, mine, count, l1, U, g, bends):
             x, u = np.float64(values[j]), U[np.uint64(columns[j - offset]), k]
             w = u - min(max(u, -l1), l1)
             total += x * w
-            bend += x * x if w != 0.0 else 0.0
+            bend += x * x if abs(u) >= l1 else 0.0
         g[m], bends[m] = total, bend
 
 

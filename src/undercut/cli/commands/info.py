@@ -125,7 +125,7 @@ def _coefficients(model: Any, top: int) -> list[Row]:
     if not hasattr(model, "coef_") or top == 0 or getattr(model, "layers_", None):
         return []  # coefficients of hidden units have no names
     if not hasattr(model, "intercept_"):
-        values = {str(model.feature_names_in_[at]): float(model.coef_[at]) for at in _largest(model.coef_, top)}
+        values = {str(model.feature_names_in_[at]): float(model.coef_[at]) for at in largest_places(model.coef_, top)}
         return [Row("largest coefficients", values, ", ".join(f"{name} {value:.4g}" for name, value in values.items()))]
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else np.atleast_2d(model.coef_)
     intercepts, names = np.atleast_1d(model.intercept_), feature_names(model)
@@ -133,18 +133,19 @@ def _coefficients(model: Any, top: int) -> list[Row]:
     rows = []
     for label, row, intercept in zip(classes, coef, intercepts, strict=True):
         of = f" of class {label}" if label != "" else ""
-        values = {names(int(at)): float(row[at]) for at in _largest(row, top)}
+        values = {names(int(at)): float(row[at]) for at in largest_places(row, top)}
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         for what, value, words in (("intercept", float(intercept), ""), ("largest coefficients", values, text)):
             rows.append(Row(f"{what}{of}", value, words, f"{what}{of}".replace(" ", "_")))
     return rows
 
 
-def _largest(row: FloatArray, top: int) -> Array:
+def largest_places(row: FloatArray, top: int) -> Array:
     """The places of the largest entries by magnitude, zeros left out; in order where only rounding differs."""
-    sizes = np.abs(row) / (np.abs(row).max(initial=0.0) or 1.0)
-    order = np.argsort(-np.round(sizes, DIGITS), kind="stable")[:top]
-    return np.asarray(order[row[order] != 0.0])
+    used = np.flatnonzero(row)
+    sizes = np.abs(row[used])
+    order = np.argsort(-np.round(sizes / sizes.max(initial=0.0), DIGITS), kind="stable")
+    return np.asarray(used[order[:top]])
 
 
 def feature_names(model: Any) -> Any:

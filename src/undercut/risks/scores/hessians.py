@@ -20,6 +20,7 @@ from typing_extensions import override
 from undercut.contracts import GramProductDesign, InvertibleHessian, WeightedGramDesign
 from undercut.contracts.risk import Inverse
 from undercut.maps.design import PerClass
+from undercut.risks.scores.classes.class_scores import class_sums
 from undercut.risks.scores.classes.softmax_scores import Curvature, pseudo_inverse
 from undercut.risks.scores.sampled_gram import (
     CHOLESKY,
@@ -203,7 +204,7 @@ class FreeSoftmaxHessian(SoftmaxHessian):
     @override
     def _through(self, D: FloatArray) -> FloatArray:
         through = super()._through(D)
-        follow = self._inverse @ (np.ones(D.shape[0]) @ through)
+        follow = self._inverse @ class_sums(through)
         return self.second.through(D, -follow)
 
     @override

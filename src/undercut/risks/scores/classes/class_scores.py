@@ -27,9 +27,9 @@ from undercut.types import Array, FloatArray
 PATHS_PER_SAMPLE = 100  # an upper limit that only rounding errors can reach
 
 
-def sum_rows(rows: FloatArray) -> FloatArray:
-    """Their sum, by BLAS."""
-    return np.asarray(np.ones(rows.shape[0]) @ rows)
+def class_sums(by_sample: FloatArray) -> FloatArray:
+    """The sum of every column, by BLAS."""
+    return np.asarray(np.ones(by_sample.shape[0]) @ by_sample)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class Settled:
     @cached_property
     def totals(self) -> FloatArray:
         """The sum of the slopes of every class."""
-        return sum_rows(self.slopes)
+        return class_sums(self.slopes)
 
     @property
     def imbalance(self) -> float:
-        """The largest of these."""
+        """The largest of these by size."""
         return float(np.abs(self.totals).max())
 
 

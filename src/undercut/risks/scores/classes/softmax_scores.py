@@ -14,7 +14,7 @@ from typing_extensions import override
 from undercut._jit.multiclass import softmax_ahead, softmax_products, softmax_shifted, softmax_through
 from undercut.contracts import MulticlassLoss
 from undercut.errors import DataError
-from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled, sum_rows
+from undercut.risks.scores.classes.class_scores import ClassScores, FreeScores, Settled, class_sums
 from undercut.risks.scores.joint import Joint, Step, newton_in_both
 from undercut.risks.scores.smooth_mean import Ahead
 from undercut.scalar import Point, minimize_convex
@@ -186,14 +186,19 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
                 f"with free intercepts every class needs a sample with positive weight, and class {absent[0]} has "
                 "none: drop it, or use fit_intercept=False"
             )
-        self._hint = _centered(np.log(self._share))  # the best where all scores are the same
+        self._hint = self.first_b
+
+    @property
+    def first_b(self) -> FloatArray:
+        """The best intercepts where all scores are the same."""
+        return _centered(np.log(self._share))
 
     @override
     def ahead(self, scores: FloatArray, rise: FloatArray) -> Ahead | None:
         S, D = self.rows(scores), self.rows(rise)
         start = self.settle(S)
         second = self.curvature(start)
-        follow = pseudo_inverse(second.C) @ sum_rows(second.through(D))
+        follow = pseudo_inverse(second.C) @ class_sums(second.through(D))
         slopes = self._balanced(self._ahead(S, D, start.b, -follow).slopes)
         if slopes is None:
             return None
@@ -291,7 +296,7 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
         """The step in t and b to the minimum of the quadratic model of ``F(t, b)``."""
         second = self.curvature(at)
         through, inverse = second.through(D), pseudo_inverse(second.C)
-        mixed = sum_rows(through)
+        mixed = class_sums(through)
         own = float(np.vdot(at.slopes, D)) + slope
         reduced = own - float(mixed @ inverse @ at.totals)
         bend = float(np.vdot(through, D)) - float(mixed @ inverse @ mixed) + curvature
@@ -301,14 +306,14 @@ class FreeSoftmax(FreeScores, SoftmaxScores):
 
     def _is_balanced(self, at: Settled) -> bool:
         """Whether the slopes of every class sum to zero."""
-        size = -2.0 * float(at.slopes[np.arange(self.y.size), self.y].sum())  # of all: only those are negative
-        return bool(at.imbalance <= BALANCED * size)
+        own = float(at.slopes[np.arange(self.y.size), self.y].sum())
+        return bool(at.imbalance <= BALANCED * -2.0 * own)  # rows sum to zero, and only the own class is negative
 
     @override
     def _bend(self, at: Settled, D: FloatArray) -> float:
         second = self.curvature(at)
         through = second.through(D)
-        mixed = sum_rows(through)
+        mixed = class_sums(through)
         return float(np.vdot(through, D)) - float(mixed @ pseudo_inverse(second.C) @ mixed)
 
 

@@ -13,10 +13,10 @@ from undercut._jit.class_blocks import select_classes, sweep_classes
 from undercut._jit.class_face import add_class_rows, class_residual, class_steps, lift_classes, project_shares
 from undercut._jit.entropy_blocks import sweep_entropies
 from undercut.contracts import ScoreFunction
-from undercut.losses import Softmax
 from undercut.regularizers import L2
 from undercut.risks import MulticlassRisk
 from undercut.risks.scores.classes.class_scores import ClassScores
+from undercut.risks.scores.classes.softmax_scores import FreeSoftmax
 from undercut.solvers.coordinate.dual.class_dual import ClassDual, EntropyDual, MarginDual, class_dual
 from undercut.solvers.coordinate.dual.clusters import Clusters, suspects
 from undercut.solvers.coordinate.dual.descent import Descent, row_work
@@ -30,7 +30,7 @@ SLOW = 0.4  # share of that growth: where more is left, sweeps alone take long
 FAR = 0.1  # estimate of the gap, relative to the objective, from which on attempts do not wait
 RELAXED = 1.5  # length of the moves of a sample from then on, in those to its own optimum
 CONSTRAINED = 0.3  # share of the gap that sweeps could close: where it is less, multipliers move, ...
-LATEST = 100  # ... and after so many passes in any case
+LATEST = 100  # ... and after so many passes in any case, where the estimate may be too large
 LONG = 50  # entries of X per number of a vector of scores or weights, several of which a certificate handles
 RARELY = 5  # times the work of looking for clusters that is done before the next look
 LIFTS = 3  # sweeps that lift scores to their margins
@@ -330,10 +330,7 @@ def followed_classes(
 
 def _first_b(risk: MulticlassRisk) -> FloatArray:
     """The best intercepts where all weights are zero."""
-    if not isinstance(risk.loss, Softmax):
-        return np.zeros(risk.n_classes)
-    b = np.log(np.bincount(risk.y, risk.weight, risk.n_classes))
-    return np.asarray(b - b.mean())
+    return risk.phi.first_b if isinstance(risk.phi, FreeSoftmax) else np.zeros(risk.n_classes)
 
 
 def _descent(dual: ClassDual, a: FloatArray, z: FloatArray) -> MarginDescent | EntropyDescent:

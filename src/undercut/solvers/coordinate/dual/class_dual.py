@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Self, cast
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import xlog1py, xlogy
 from typing_extensions import override
 
 from undercut._jit.class_blocks import balance_shares, class_products
@@ -146,7 +146,8 @@ class ClassDual(ABC):
         z, sizes = self.products(a)[:-1], np.abs(a)
         square, (gain, rounding) = float(np.vdot(z, z)), self.own_gain(a)
         rounding += square + math.sqrt(square) * float(np.sqrt(self.lengths) @ sizes.sum(axis=1))
-        unmet = float(np.abs(self.b) @ np.abs(a.sum(axis=0)))
+        intercepts = np.abs(self.b) + math.sqrt(square * float(self.lengths.max(initial=0.0)))  # at most, of the best
+        unmet = float(intercepts @ np.abs(a.sum(axis=0)))
         return self.strength * (gain - 0.5 * square - ROUNDING * rounding - unmet)
 
 
@@ -211,9 +212,12 @@ class EntropyDual(ClassDual):
 
     @override
     def own_gain(self, a: FloatArray) -> tuple[float, float]:
-        used = self.cap > 0.0
+        used = np.flatnonzero(self.cap > 0.0)
+        own, rows = self.risk.y[used], np.arange(used.size)
         cap, shares = self.cap[used], np.maximum(self.shares(a)[used], 0.0)
-        entropy = -float(xlogy(shares, shares / cap[:, None]).sum())
+        terms = xlogy(shares, shares / cap[:, None])
+        terms[rows, own] = xlog1py(shares[rows, own], np.maximum(-a[used, own] / cap, -1.0))  # accurate next to 1
+        entropy = -float(terms.sum())
         return entropy, entropy
 
     @override

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from undercut._jit import class_working_set as kernels
+from undercut.risks.scores.classes.class_scores import class_sums
 from undercut.types import Array, FloatArray
 
 SMOOTHNESS = 0.5  # the largest second derivative of the softmax loss
@@ -92,8 +93,3 @@ class ClassGram:
         for span, block in zip(self._spans, self._within, strict=True):
             out[span, span] = block
         return out
-
-
-def class_sums(by_sample: FloatArray) -> FloatArray:
-    """The sum of every column, by BLAS."""
-    return np.asarray(np.ones(by_sample.shape[0]) @ by_sample)

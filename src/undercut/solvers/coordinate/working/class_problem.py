@@ -18,10 +18,10 @@ from undercut.contracts import Design, Regularizer
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
 from undercut.risks import MulticlassRisk
-from undercut.risks.scores.classes.class_scores import Settled
+from undercut.risks.scores.classes.class_scores import Settled, class_sums
 from undercut.risks.scores.classes.softmax_scores import SoftmaxScores
 from undercut.solvers.coordinate.working.class_columns import ClassColumns
-from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel, class_sums
+from undercut.solvers.coordinate.working.class_model import SMOOTHNESS, ClassModel
 from undercut.solvers.coordinate.working.column_parts import some_columns
 from undercut.solvers.coordinate.working.columns import Columns, Model
 from undercut.solvers.coordinate.working.gram_columns import GramColumns
