@@ -80,7 +80,7 @@ def test_bounds_bracket_the_optimum_of_a_squared_loss(reg, fit_intercept, gap_re
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_steps_that_are_rounding_leave_the_objective_that_of_the_solution(seed, fit_intercept):
     X, y = short_rows(seed)
     risk, reg = LinearRisk(X, y, Squared(), fit_intercept=fit_intercept), L1(1e-5)

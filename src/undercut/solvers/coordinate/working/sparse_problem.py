@@ -26,7 +26,6 @@ from undercut.types import Array, FloatArray
 
 FLAT = 0.3  # share of the slope along a Newton step that may be left at its end
 ENOUGH = 0.25  # share of the slope at the start: a whole step that decreases the objective by as much is taken
-LONGEST = 100.0  # times a Newton step: where more would be taken, most of the step is rounding, which that multiplies
 SHORT = 0.01  # share of a Newton step: if no more than that is taken, the next model is damped
 FIRST_DAMPING = 1.0  # after a step that failed: an upper model
 CLOSE = 0.01  # relative gap from which on slopes are not shortened where squares let them exceed l1
@@ -274,11 +273,10 @@ class SparseProblem(ABC):
 
         slope, left, decrease = abs(point(0.0).slope), point(1.0).slope, at.value - whole.value
         is_flat = abs(left) <= FLAT * slope and (decrease >= 0.0 or not is_whole)
-        if is_flat or (is_whole and decrease >= ENOUGH * slope):
+        is_rounding = slope <= NEGLIGIBLE * abs(at.value)  # which a longer step would multiply
+        if is_flat or is_rounding or (is_whole and decrease >= ENOUGH * slope):
             return 1.0, whole
         t = minimize_convex(point, 0.0, 0.0, accuracy=FLAT)
-        if t > LONGEST and at.damping == 0.0:  # the model has not been bent up
-            return 1.0, whole
         point(t)
         return t, trials[t]
 
