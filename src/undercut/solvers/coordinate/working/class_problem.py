@@ -36,6 +36,7 @@ FEW = 300  # parameters: up to here a working set has a Gram matrix
 MANY = 1000  # parameters: up to here it has one if its columns have more entries
 SMALL = 100_000  # samples times parameters: a Gram matrix of all of them takes no time
 DENSE = 0.1  # share of entries that are not zero from which on models are made of dense rows
+AHEAD = 5.0  # times the gap asked for: up to here the slopes that a model predicts may prove it
 
 
 class ClassGramColumns(GramColumns):
@@ -140,12 +141,12 @@ class ClassProblem(SparseProblem):
 
     @override
     def best_bound(self, w: FloatArray, point: Point, last: Last | None, alive: Array, progress: Progress) -> Bound:
-        """A matrix for every pair of classes costs far more than another bound, which may save the next ones.
+        """Near the end, a matrix for every pair of classes costs far more than another bound, which may save it.
 
         Not with L1 alone, where the bound is scaled by the largest violation of ``|X' slopes| <= l1``.
         """
-        proved = super().best_bound(w, point, last, alive, progress)
-        if last is None or self.penalty.l2 <= 0.0:
+        proved, wanted = super().best_bound(w, point, last, alive, progress), wanted_gap(progress)
+        if last is None or self.penalty.l2 <= 0.0 or not wanted < progress.objective - proved.value <= AHEAD * wanted:
             return proved
         ahead = self._phi.nearest(last.model.slopes + last.model.through(last.move.scores))
         if ahead is None:
