@@ -379,9 +379,20 @@ def many_samples(n=20_000, d=10, rate=0.5, *, fit_intercept=False):
     return LinearRisk(X, y, Logistic(), fit_intercept=fit_intercept)
 
 
+def many_class_samples(n=40_000, *, lacks_class=False, fit_intercept=False):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((n, 6))
+    y = (X @ rng.standard_normal((6, 3)) + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    if lacks_class:
+        y[y == 2] = 1
+        y[0] = 2
+    return MulticlassRisk(X, y, Softmax(), fit_intercept=fit_intercept)
+
+
+@pytest.mark.parametrize("make", [many_samples, many_class_samples])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_many_samples_begin_near_the_solution_for_some_of_them(fit_intercept):
-    risk, reg = many_samples(fit_intercept=fit_intercept), L1(1e-3)
+def test_many_samples_begin_near_the_solution_for_some_of_them(make, fit_intercept):
+    risk, reg = make(fit_intercept=fit_intercept), L1(1e-3)
     best = minimize(risk, reg, WorkingSet(), stop=EXACT)
     start = WorkingSet().init(risk, reg, np.zeros(risk.n_params))
     at_zero = risk.value(np.zeros(risk.n_params))
@@ -398,8 +409,11 @@ def test_many_samples_begin_near_the_solution_for_some_of_them(fit_intercept):
             many_samples(rate=0.002, fit_intercept=True),
             1e-3,
         ),
+        (many_class_samples(39_999), 0.01),
+        (many_class_samples(), 0.5),
+        (many_class_samples(lacks_class=True, fit_intercept=True), 0.01),
     ],
-    ids=["few samples", "large lambda", "few positives"],
+    ids=["few samples", "large lambda", "few positives", "fewer samples", "large lambda, classes", "a class lacks"],
 )
 def test_where_some_samples_say_little_the_start_is_zero(risk, share):
     lam = share * float(np.abs(risk.cut_at_zero.a).max())

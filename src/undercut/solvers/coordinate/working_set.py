@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeGuard, final
+from typing import TypeAlias, final
 
 import numpy as np
 from typing_extensions import override
 
-from undercut.accuracy import wanted_gap
+from undercut.accuracy import gap_allowed, wanted_gap
 from undercut.contracts import Design, MulticlassLoss, Regularizer, Risk, Solver
 from undercut.deadline import expired
 from undercut.errors import CapabilityError, require
@@ -73,6 +73,8 @@ FEW_STEPS = 5  # ... in at most so many steps, ...
 STEEP = 3.0  # ... if the largest slope at zero is more than this, in units of l1, ...
 EXCESS = 0.3  # ... and the excess of the risk is expected to be at most this share of the objective
 FREE = 10.0  # with a free intercept, where zero is a better start, as many times the samples and the slope are needed
+MANY_CLASS_SAMPLES = 40_000  # with several classes, from here on instead, whose steps on some samples ...
+NEAR = 0.05  # ... end where one decreases the objective by no more than this share
 
 
 SparseRisk: TypeAlias = LinearRisk | MulticlassRisk
@@ -143,15 +145,22 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         """The solution for some of the samples, roughly; zero where these say little about the others."""
         if not _is_worth_a_sample(risk, reg):
             return zero
-        part = risk.part(np.flatnonzero(np.random.default_rng(0).random(risk.n_samples) < SOME))
-        state = self.init(part, reg, zero)
-        problem = PointwiseProblem(part, reg, state.norms)
-        for _ in range(FEW_STEPS):
-            if state.progress.gap <= ROUGH * abs(state.progress.objective) or expired():
-                break
-            state = self.step(part, reg, state)
-            if problem.excess(state.w, state.point) > EXCESS * state.progress.objective:
-                return zero
+        rows = np.flatnonzero(np.random.default_rng(0).random(risk.n_samples) < SOME)
+        if isinstance(risk, MulticlassRisk) and not np.bincount(risk.y[rows], risk.weight[rows], risk.n_classes).all():
+            return zero  # intercepts need every class
+        part = risk.part(rows)
+        with gap_allowed(lambda progress: math.inf):  # no bound of the part is of use
+            state = self.init(part, reg, zero)
+            problem = _problem(part, reg, state.norms)
+            for _ in range(FEW_STEPS):
+                last = state.progress
+                if last.gap <= ROUGH * abs(last.objective) or expired():
+                    break
+                state = self.step(part, reg, state)
+                if problem.excess(state.w, state.point) > EXCESS * state.progress.objective:
+                    return zero
+                if isinstance(part, MulticlassRisk) and state.progress.objective > (1.0 - NEAR) * last.objective:
+                    break  # bounds are far away until late
         return state.solution
 
     @override
@@ -256,13 +265,14 @@ def _model_gap(columns: Columns, state: WorkingSetState) -> ModelGap:
     return ModelGap(min(gap / max(last.objective, 1e-300), PART), state.point.value)
 
 
-def _is_worth_a_sample(risk: SparseRisk, reg: Regularizer) -> TypeGuard[LinearRisk]:
+def _is_worth_a_sample(risk: SparseRisk, reg: Regularizer) -> bool:
     """Whether a share of the samples tells most about a solution that is many steps away from zero."""
-    if not isinstance(risk, LinearRisk) or not isinstance(risk.loss, Logistic):  # other losses need fewer steps
+    if not isinstance(risk.loss, Logistic | Softmax):  # other losses need fewer steps
         return False
     assert isinstance(reg, L1 | ElasticNet)
-    times = FREE if risk.fit_intercept else 1.0
-    if risk.n_samples < times * MANY_SAMPLES * risk.n_params:
+    times = FREE if risk.fit_intercept and isinstance(risk, LinearRisk) else 1.0
+    many = MANY_CLASS_SAMPLES if isinstance(risk, MulticlassRisk) else times * MANY_SAMPLES * risk.n_params
+    if risk.n_samples < many:
         return False
     return float(np.abs(risk.cut_at_zero.a).max(initial=0.0)) > times * STEEP * float(reg.terms.l1)
 

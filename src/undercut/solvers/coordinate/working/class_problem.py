@@ -197,6 +197,11 @@ class ClassProblem(SparseProblem):
         return None if balanced is None else self.bound(balanced, self._gradient(balanced), alive, objective)
 
     @override
+    def excess(self, w: FloatArray, point: Point) -> float:
+        """The number of parameters over that of samples: the loss is a likelihood."""
+        return int(np.count_nonzero(w)) / self.weight.size
+
+    @override
     def imbalance(self, slopes: FloatArray) -> float:
         return float(np.abs(slopes.sum(axis=0)).max()) if self.risk.fit_intercept else 0.0
 

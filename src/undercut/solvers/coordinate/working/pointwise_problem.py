@@ -256,12 +256,9 @@ class PointwiseProblem(SparseProblem):
         damping = max(at.damping, LEAST_DAMPING) if flat else at.damping
         return PointwiseModel(at.slopes, self._damped(bend, at.slopes, damping), self.risk.fit_intercept), damping
 
+    @override
     def excess(self, w: FloatArray, point: Point) -> float:
-        """By how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976), roughly.
-
-        ``used / n mean(slope^2) / mean(second derivative)``: the number of parameters over that of samples where the
-        loss is a likelihood.
-        """
+        """``used / n mean(slope^2) / mean(second derivative)``."""
         squares = float((self.used(point.slopes) ** 2 / self.used(self.weight)).sum())
         bend = float(_known(point.bend).sum())
         used = int(np.count_nonzero(w))

@@ -132,6 +132,10 @@ class SparseProblem(ABC):
         """``weight_i l_i*(share slopes_i / weight_i)`` of every sample with a weight."""
 
     @abstractmethod
+    def excess(self, w: FloatArray, point: Point) -> float:
+        """About by how much the mean loss of other samples exceeds that of these at their minimum (Takeuchi 1976)."""
+
+    @abstractmethod
     def imbalance(self, slopes: FloatArray) -> float:
         """How far the slopes are from summing to zero; 0 without an intercept."""
 
