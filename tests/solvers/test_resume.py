@@ -81,6 +81,11 @@ def many_samples():
     return MulticlassRisk(X, (X[:, :3] + X[:, 3:6]).argmax(axis=1), Softmax(), fit_intercept=True)
 
 
+def many_features():
+    X, y = samples(n=4000, d=60)
+    return LinearRisk(X, y, Logistic(), fit_intercept=True)
+
+
 def chains(loss):
     rng = np.random.default_rng(1)
     return ChainRisk(rng.standard_normal((40, 3)), rng.integers(0, 3, 40), loss, [5] * 8)
@@ -154,6 +159,7 @@ CASES = {
     "working_set cyclic": lambda: (short_rows(), L1(3e-3)),
     "working_set slow": lambda: (short_rows(common=20), L1(1e-5)),
     "working_set dense": lambda: (linear(Logistic(), fit_intercept=True), L1(0.005)),
+    "working_set similar": lambda: (many_features(), ElasticNet(3e-4)),
     "working_set classes": lambda: (several(Softmax(), fit_intercept=True), L1(1e-3)),
     "working_set many classes": lambda: (many_classes(), L1(1e-3)),
     "working_set sampled": lambda: (many_samples(), L1(1e-5)),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Stop, minimize
+from undercut import L1, LinearRisk, Logistic, Poisson, Squared, SquaredHinge, Status, Stop, minimize
 from undercut.accuracy import gap_allowed
 from undercut.maps.csr import SparseDesign
 from undercut.maps.dense import DenseDesign
@@ -272,3 +272,35 @@ def test_a_step_moves_where_violations_of_parameters_that_are_not_zero_are_small
     with gap_allowed(lambda progress: 10.0 * misfit):
         after = solver.step(risk, reg, before)
     assert after.progress.objective < before.progress.objective
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=["logistic", "squared hinge"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_matrix_serves_several_models_that_are_similar(loss, fit_intercept, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((3000, 60))
+    y = np.where(X @ rng.standard_normal(60) + 4.0 * rng.standard_normal(3000) > 0.0, 1.0, -1.0)
+    risk, stop = LinearRisk(X, y, loss, fit_intercept=fit_intercept), Stop(gap_rel=1e-10)
+    made, weighted_gram = [], gram_columns.DenseColumns.weighted_gram
+    monkeypatch.setattr(
+        gram_columns.DenseColumns, "weighted_gram", lambda self, bend: made.append(1) or weighted_gram(self, bend)
+    )
+    result, n_made = minimize(risk, L1(1e-3), WorkingSet(), stop=stop), len(made)
+    monkeypatch.setattr(gram_columns, "SIMILAR", 0.0)
+    other = minimize(risk, L1(1e-3), WorkingSet(), stop=stop)
+    assert n_made < len(made) - n_made
+    assert result.status is other.status is Status.CONVERGED
+    assert result.lower_bound <= other.objective * (1.0 + 1e-14)
+    assert other.lower_bound <= result.objective * (1.0 + 1e-14)
+
+
+def test_a_matrix_whose_last_step_left_most_violations_is_made_again():
+    columns = gram_columns.DenseColumns(DenseDesign(np.random.default_rng(0).standard_normal((80, 60))), np.arange(60))
+    first = PointwiseModel(np.zeros(80), np.ones(80), free=False)
+    near = PointwiseModel(np.zeros(80), np.full(80, 1.05), free=False)
+    far = PointwiseModel(np.zeros(80), np.full(80, 1.2), free=False)
+    assert columns.at_hand(first, 1.0) is first
+    columns.gram(first)
+    assert columns.at_hand(near, 0.3).bend is first.bend
+    assert columns.at_hand(near, 0.2) is near  # 0.2 > 0.4 * 0.3
+    assert columns.at_hand(far, 0.01) is far

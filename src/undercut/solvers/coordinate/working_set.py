@@ -206,6 +206,8 @@ class WorkingSet(Solver[WorkingSetState, SparseRisk, Regularizer]):
         columns = _problem(risk, reg, state.norms).columns(state.columns.ids)
         if isinstance(columns, SampledColumns) and isinstance(state.columns, SampledColumns):
             columns.resume(state.columns)
+        if isinstance(columns, DenseColumns) and isinstance(state.columns, DenseColumns):
+            columns.resume(state.columns)
         if isinstance(columns, SparseColumns) and isinstance(state.columns, SparseColumns):
             columns.is_slow = state.columns.is_slow
         return replace(state, columns=columns)

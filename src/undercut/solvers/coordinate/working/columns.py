@@ -135,6 +135,10 @@ class Columns(Protocol):
     def scores(self, w: FloatArray) -> FloatArray:
         """``X w``."""
 
+    def at_hand(self, model: Model, violation: float) -> Model:
+        """The model, or a similar one at the same slopes whose minimum costs less; ``violation`` : the largest now."""
+        return model
+
     def minimize(
         self, model: Model, w: FloatArray, gradient: FloatArray, penalty: Penalty, tol: Tolerance, n_rounds: int
     ) -> Move:

@@ -32,13 +32,16 @@ ROUNDS = 100  # of descent, at most
 ROUNDED = 1e-12  # share of l1: smaller violations are rounding errors
 NEAR = 0.9  # share of l1: a parameter with a smaller gradient stays zero in the model
 PART = 0.5  # of the columns: the model is restricted to those likely to be used where they are fewer
+SEVERAL = 50  # columns from which on a Gram matrix costs more than a step with a model that is a little off, ...
+SIMILAR = 0.1  # ... which is one whose second derivatives differ by no more than this share, ...
+STEADY = 0.4  # ... and whose last step has left no more than this share of the violations
 JITTERS = (1e-12, 1e-6)  # added to the diagonal of a matrix before its factorization, relative to its mean
 
 
 class GramColumns(Columns):
     """Columns whose Gram matrix is small."""
 
-    derived: ClassVar[tuple[str, ...]] = ("_last", "_columns", "_design", "X")
+    derived: ClassVar[tuple[str, ...]] = ("_matrix", "_columns", "_design", "X")
 
     @abstractmethod
     def gram(self, model: Model) -> FloatArray:
@@ -70,7 +73,8 @@ class GramColumns(Columns):
 class PointwiseGram(GramColumns):
     """A Gram matrix with one weight per sample."""
 
-    _last = np.empty(0), np.empty((0, 0))  # second derivatives, and the matrix
+    bend: FloatArray | None = None  # second derivatives of the last model ...
+    _matrix: FloatArray | None = None  # ... and its matrix
 
     @abstractmethod
     def weighted_gram(self, bend: FloatArray) -> FloatArray:
@@ -79,9 +83,9 @@ class PointwiseGram(GramColumns):
     @override
     def gram(self, model: Model) -> FloatArray:
         assert isinstance(model, PointwiseModel)
-        if not np.array_equal(model.bend, self._last[0]):  # those of a quadratic loss are the same everywhere
-            self._last = model.bend, self.weighted_gram(model.bend)
-        return self._last[1]
+        if self._matrix is None or self.bend is None or not np.array_equal(model.bend, self.bend):
+            self.bend, self._matrix = model.bend, self.weighted_gram(model.bend)
+        return self._matrix  # that of a quadratic loss is the same everywhere
 
     @override
     def mixed(self, model: Model) -> FloatArray:
@@ -152,10 +156,25 @@ class LikelyColumns(PointwiseGram):
 class DenseColumns(PointwiseGram):
     """Columns of a dense matrix, widened to float64."""
 
+    violation = 0.0  # the largest at the start of the last step
+
     def __init__(self, design: DenseDesign, ids: Array) -> None:
         self.ids = ids
         every = ids.size == design.shape[1]
         self.X = np.asarray(design.X if every else np.take(design.X, ids, axis=1), dtype=np.float64)
+
+    def resume(self, saved: DenseColumns) -> None:
+        """Go on with the model of saved columns with the same ids."""
+        self.bend, self.violation = saved.bend, saved.violation
+
+    @override
+    def at_hand(self, model: Model, violation: float) -> Model:
+        assert isinstance(model, PointwiseModel)
+        is_steady, self.violation = violation <= STEADY * self.violation, violation
+        if self.bend is None or not is_steady or self.ids.size < SEVERAL:
+            return model
+        is_similar = float(np.abs(self.bend - model.bend).sum()) <= SIMILAR * float(model.bend.sum())
+        return PointwiseModel(model.slopes, self.bend, model.free) if is_similar else model
 
     @override
     def gradient(self, slopes: FloatArray) -> FloatArray:

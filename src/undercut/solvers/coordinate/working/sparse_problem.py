@@ -236,17 +236,17 @@ class SparseProblem(ABC):
             if violation <= tol or expired():
                 break
             accuracy = effort.tol or Tolerance(self.model_accuracy * max(violation, 1.5 * tol))
-            at = self._newton_step(columns, at, gradient, accuracy._replace(gap=effort.model_gap), effort.n_rounds)
+            exact, damping = self.model(at)
+            model = columns.at_hand(exact, violation)
+            accuracy = accuracy._replace(gap=effort.model_gap)
+            move = columns.minimize(model, at.w, gradient, self.penalty, accuracy, effort.n_rounds)
+            at = self._after(at, Last(columns, model, move), damping)
         return at
 
-    def _newton_step(
-        self, columns: Columns, at: Iterate, gradient: FloatArray, tol: Tolerance, n_rounds: int
-    ) -> Iterate:
-        """Minimize a quadratic model; move towards its minimum, or raise the damping if that is not worthwhile."""
-        model, damping = self.model(at)
-        move = columns.minimize(model, at.w, gradient, self.penalty, tol, n_rounds)
-        t, after = self._search(at, move, self.is_corrected(columns))
-        after = after._replace(last=Last(columns, model, move))
+    def _after(self, at: Iterate, last: Last, damping: float) -> Iterate:
+        """Move towards the minimum of a quadratic model, or raise the damping if that is not worthwhile."""
+        t, after = self._search(at, last.move, self.is_corrected(last.columns))
+        after = after._replace(last=last)
         worthwhile = after.value <= at.value + NEGLIGIBLE * abs(at.value)
         if t < SHORT or not worthwhile:
             damping = max(10.0 * damping, FIRST_DAMPING)
