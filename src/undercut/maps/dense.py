@@ -122,8 +122,7 @@ def sum_of_grams(X: Array, g: FloatArray) -> FloatArray:
     is_constant = g.size > 0 and bool(g.min() == g.max())
     with all_threads(X.size):
         out = np.zeros((X.shape[1], X.shape[1]))
-        for rows in row_blocks(X):
-            block = X[rows].astype(np.float64, copy=False)
-            scaled = block if is_constant else block * np.sqrt(g[rows])[:, None]
+        for block, part in weighted_blocks(X, g):
+            scaled = block if is_constant else block * np.sqrt(part)[:, None]
             out += scaled.T @ scaled
     return out * g[0] if is_constant else out
