@@ -22,6 +22,7 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
 AHEAD = 3  # a row is prefetched this many steps before its use
+LARGE = 2_000_000  # entries of X from which on this pays: fewer stay in a cache
 FETCHED = 64  # values of a row that are prefetched; the processor itself fetches what follows in sequence
 
 
@@ -68,10 +69,9 @@ def _phase(
     """
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
-    slopes, width = np.empty(batch), np.uint64(columns.size)
+    slopes, width, is_large = np.empty(batch), np.uint64(columns.size), values.size > LARGE
     while first < order.size:
         count = min(batch, order.size - first)
-        _fetch(dense, indptr, columns, values, y, weight, width, order, first + AHEAD)
 
         # 1. A subgradient of the mini-batch's loss: its slopes at the current iterate, and a bound on its norm.
         bound, score, size2 = 0.0, 0.0, 0.0
@@ -84,6 +84,9 @@ def _phase(
                 bound += abs(slopes[m]) * math.sqrt(size2)
         if learning:
             g = max(g, bound + lam * math.sqrt(norm2))
+
+        if is_large:  # here rather than before the subgradient: measured
+            _fetch(dense, indptr, columns, values, y, weight, width, order, first + AHEAD)
 
         # 2. The step size, and the pull of the regularizer.
         t += 1.0
@@ -178,9 +181,9 @@ def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
     before = lam * t + tau_sum
     tau = 0.0
     if method == PROXIMAL:  # 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t}))
-        tau = 0.5 * (math.hypot(before, g / r) - before)
+        tau = 0.5 * (math.sqrt(before**2 + (g / r) ** 2) - before)  # faster than hypot
     elif method == ADAPTIVE:  # 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
-        tau = 0.5 * (math.hypot(before, math.sqrt(8.0 / 3.0) * g / r) - before)
+        tau = 0.5 * (math.sqrt(before**2 + 8.0 / 3.0 * (g / r) ** 2) - before)
     elif method == FIXED and t == 1.0:
         tau = tau_one
     step_size = 1.0 / (before + tau)
