@@ -38,6 +38,7 @@ CENTERING = 50  # Newton steps for the start, at most
 SHORT = 0.3  # a step below this is tried again with less of the second-order terms
 SHORT_OF_BOUNDARY = 0.995  # share of the longest step
 REFINED = 10  # corrections of a solution by what it leaves of the equations, at most
+DENSE = 0.05  # share of entries that are not zero from which on products of arrays take less time
 RIDGE = 1e-15  # the first that is added to a matrix with unit diagonal that is not positive definite
 
 
@@ -102,9 +103,15 @@ class ClassEnd:
         products = (X @ X.T for X in self.rows)
         return [(G if isinstance(G, np.ndarray) else G.toarray()) / self.l2 for G in products]
 
+    @cached_property
+    def _movable(self) -> list[tuple[Array, Any]]:
+        """The features whose parameters may move, and X_k of these alone, for every class."""
+        features = [self.moving[0][self.moving[1] == k] for k in range(self.n_classes)]
+        return [(chosen, _compact(X[:, chosen])) for chosen, X in zip(features, self.rows, strict=True)]
+
     def weighted_grams(self, weight: FloatArray) -> list[FloatArray]:
-        """``X_k diag(weight_k) X_k'``."""
-        return [_weighted_gram(X, part) for X, part in zip(self.rows, weight.T, strict=True)]
+        """``X_k diag(weight_k) X_k'``; the weights of parameters that may not move are zero."""
+        return [_weighted_gram(X, part[chosen]) for (chosen, X), part in zip(self._movable, weight.T, strict=True)]
 
     @property
     def units(self) -> Aim:
@@ -314,6 +321,11 @@ def _longest(at: Point, move: Point) -> float:
     """The length at which the first of all that must be positive is zero."""
     steepest = max(float((-by / now).max(initial=0.0)) for now, by in zip(at[3:], move[3:], strict=True))
     return 1.0 / max(steepest, 1e-300)
+
+
+def _compact(X: Any) -> Any:
+    """A sparse matrix as an array where enough of its entries are not zero."""
+    return X if isinstance(X, np.ndarray) or X.nnz < DENSE * X.shape[0] * X.shape[1] else X.toarray()
 
 
 def _weighted_gram(X: Any, weight: FloatArray) -> FloatArray:
