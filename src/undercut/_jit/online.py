@@ -70,6 +70,7 @@ def _phase(
     scale, norm2, t, tau_sum, r = state[SCALE], state[NORM2], state[T], state[TAU_SUM], state[R]
     g, weight_v, n_summed = state[G], state[WEIGHT_V], state[N_SUMMED]
     slopes, width, is_large = np.empty(batch), np.uint64(columns.size), values.size > LARGE
+    steep = steepness(method, r, g)
     while first < order.size:
         count = min(batch, order.size - first)
 
@@ -82,15 +83,16 @@ def _phase(
             slopes[m] = weight[i] / count * loss_slope(kind, setting, y[i], scale * score)
             if learning:
                 bound += abs(slopes[m]) * math.sqrt(size2)
-        if learning:
-            g = max(g, bound + lam * math.sqrt(norm2))
+        if learning and bound + lam * math.sqrt(norm2) > g:  # a branch: the step size need not wait for the norm
+            g = bound + lam * math.sqrt(norm2)
+            steep = steepness(method, r, g)
 
         if is_large:  # here rather than before the subgradient: measured
             _fetch(dense, indptr, columns, values, y, weight, width, order, first + AHEAD)
 
         # 2. The step size, and the pull of the regularizer.
         t += 1.0
-        tau, step_size, shrink = step_sizes(method, lam, t, tau_sum, r, g, tau_one)
+        tau, step_size, shrink = step_sizes(method, lam, t, tau_sum, steep, tau_one)
         tau_sum += tau
         scale *= shrink
         norm2 *= shrink * shrink
@@ -176,14 +178,21 @@ def _products(values, columns, start, stop, offset, constant, v):
 
 
 @njit(cache=True, nogil=True)
-def step_sizes(method, lam, t, tau_sum, r, g, tau_one):
-    """Round t's (tau_t, step size, factor by which w shrinks)."""
+def steepness(method, r, g):
+    """The largest subgradient, in units of R, from which ``step_sizes`` balances tau_t."""
+    return math.sqrt(8.0 / 3.0) * g / r if method == ADAPTIVE else g / r
+
+
+@njit(cache=True, nogil=True)
+def step_sizes(method, lam, t, tau_sum, steep, tau_one):
+    """Round t's (tau_t, step size, factor by which w shrinks).
+
+    PROXIMAL: 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t})); ADAPTIVE: 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
+    """
     before = lam * t + tau_sum
     tau = 0.0
-    if method == PROXIMAL:  # 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t}))
-        tau = 0.5 * (math.sqrt(before**2 + (g / r) ** 2) - before)  # faster than hypot
-    elif method == ADAPTIVE:  # 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
-        tau = 0.5 * (math.sqrt(before**2 + 8.0 / 3.0 * (g / r) ** 2) - before)
+    if method in (PROXIMAL, ADAPTIVE):
+        tau = 0.5 * (math.hypot(before, steep) - before)
     elif method == FIXED and t == 1.0:
         tau = tau_one
     step_size = 1.0 / (before + tau)

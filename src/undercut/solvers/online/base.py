@@ -235,7 +235,8 @@ class OnlineSolver(Solver[OnlineState, BatchedRisk, L2]):
                 numbers[kernel.G] = max(numbers[kernel.G], float(np.linalg.norm(a)) + lam * norm)
             numbers[kernel.T] += 1.0
             t, tau_sum, R, G = numbers[[kernel.T, kernel.TAU_SUM, kernel.R, kernel.G]]
-            tau, step_size, shrink = kernel.step_sizes(self.method, lam, t, tau_sum, R, G, tau_one)
+            steep = kernel.steepness(self.method, R, G)
+            tau, step_size, shrink = kernel.step_sizes(self.method, lam, t, tau_sum, steep, tau_one)
             numbers[kernel.TAU_SUM] += tau
             w = shrink * w - step_size * a
             norm = float(np.linalg.norm(w))
