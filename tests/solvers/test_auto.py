@@ -62,7 +62,14 @@ from undercut.solvers.bundle.score_bundle import LONG_STEPS
 from undercut.solvers.choice.conditions import NEWTON_PARAMS, dual_condition
 from undercut.solvers.choice.penalty_rows import PENALTY_ROWS
 from undercut.solvers.choice.row import FEW_STEPS, FEWEST_STEPS, MANY_STEPS, SEVERAL_STEPS
-from undercut.solvers.choice.sweep_conditions import ENTRY_SWEEPS, INTERIOR_SWEEPS, TRIED, TRIED_CLASSES, TRIED_SWEEPS
+from undercut.solvers.choice.sweep_conditions import (
+    ENTRY_SWEEPS,
+    INTERIOR_SWEEPS,
+    LONG_ENTRIES,
+    TRIED,
+    TRIED_CLASSES,
+    TRIED_SWEEPS,
+)
 from undercut.solvers.memory import LEAST_PLANES, MOST_PLANES, PLANES_BYTES, chain_planes
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
@@ -272,8 +279,8 @@ CASES = [
     (sparse(400, 1500, Logistic()), L2(1e-6), Race(candidates=(DualCoordinate(), TruncatedNewton()))),
     (sparse(400, 1500, Logistic()), L2(1e-5), LOGISTIC_SWEEPS),
     (sparse(2000, 1500, Logistic()), L2(1e-6), TruncatedNewton()),
-    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), PLANES_OR_NEWTON),
-    (sparse(400, 3001, Logistic(), fit_intercept=True), L2(1e-6), PLANES_OR_NEWTON),
+    (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(0.1), NEWTON_OR_PLANES),
+    (sparse(400, 3001, Logistic(), fit_intercept=True), L2(1e-6), NEWTON_OR_PLANES),
     (sparse(3001, 3001, Logistic(), fit_intercept=True), L2(1e-6), TruncatedNewton()),
     (sparse(200, 1500, SquaredHinge(), fit_intercept=True), L2(1e-5), DUAL_THEN_NEWTON),
     (sparse(4000, 30, Hinge()), L2(0.1), LineSearchBundle()),
@@ -459,6 +466,14 @@ def test_a_labeler_and_minimize_take_the_same_solver(loss, monkeypatch):
     labeler = SequenceLabeler(loss, lam=0.1).fit([np.eye(2), np.eye(2)[:1]], [["a", "b"], ["a"]])
     assert labeler.result_.status.name == "CONVERGED"
     assert taken == [resolve("auto", chain(CRF() if loss == "crf" else M3N()), L2(0.1))]
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+def test_planes_come_before_newton_steps_on_wide_sparse_data_with_long_rows(loss):
+    y = np.where(np.arange(200) % 2, 1.0, -1.0)
+    for entries, race in ((LONG_ENTRIES, PLANES_OR_NEWTON), (LONG_ENTRIES - 1, NEWTON_OR_PLANES)):
+        X = sp.csr_array(np.eye(200, 1500) + (np.arange(1500) >= 1501 - entries))
+        assert resolve("auto", LinearRisk(X, y, loss, fit_intercept=True), L2(1.0)) == race
 
 
 def test_the_architecture_page_prints_the_table():

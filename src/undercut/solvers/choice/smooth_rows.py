@@ -23,8 +23,10 @@ from undercut.solvers.choice.conditions import (
 )
 from undercut.solvers.choice.row import FEWEST_STEPS, SEVERAL_STEPS, Row
 from undercut.solvers.choice.sweep_conditions import (
+    LONG_ENTRIES,
     has_easy_dual,
     has_easy_logistic_dual,
+    has_long_rows,
     has_short_dual,
     may_have_slow_sweeps,
 )
@@ -106,10 +108,11 @@ SMOOTH_ROWS = (
         "an approximate inverse makes directions cheap; with many parameters planes stall; its late bound loses races",
     ),
     Row(
-        "smooth loss of one score but Poisson, sparse X with more features than samples",
-        has_few_planes,
+        f"smooth loss of one score but Poisson, sparse X with more features than samples and {LONG_ENTRIES} entries a "
+        "row",
+        lambda risk, reg: has_long_rows(risk) and has_few_planes(risk, reg),
         lambda risk: Race(candidates=(LineSearchBundle(), TruncatedNewton())),
-        "planes take half to all of the time of Newton steps",
+        "planes take half to all of the time of Newton steps, which are faster with shorter rows",
     ),
     Row(
         "the risk is smooth and has Hessian products",
