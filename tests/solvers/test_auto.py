@@ -405,8 +405,24 @@ def test_newton_steps_take_over_where_sweeps_for_the_logistic_loss_are_slow(lam,
 def test_sweeps_for_the_squared_hinge_too(entries, most):
     X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
     risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), SquaredHinge())
-    taken = [resolve("auto", risk, L2(entries / (3000 * share * most))) for share in (0.9, 1.1)]
+    taken = [resolve("auto", risk, L2(entries / (3000 * share * most)), 1e-6) for share in (0.9, 1.1)]
     assert taken == [DUAL_THEN_PLANES, NEWTON_OR_PLANES]
+
+
+@pytest.mark.parametrize(
+    ("entries", "gap", "condition", "solver"),
+    [
+        (64, 1e-3, 1.4, DUAL_THEN_NEWTON),
+        (64, 1e-4, 1.4, DUAL_THEN_NEWTON),
+        (64, 1e-3, 1.6, NEWTON_OR_PLANES),
+        (64, 1e-6, 1.4, NEWTON_OR_PLANES),
+        (63, 1e-3, 1.4, NEWTON_OR_PLANES),
+    ],
+)
+def test_to_a_rough_gap_at_somewhat_smaller_lambda_where_rows_are_long(entries, gap, condition, solver):
+    X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
+    risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), SquaredHinge())
+    assert resolve("auto", risk, L2(entries / (3000 * condition)), gap) == solver
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from undercut.contracts import Regularizer, Risk
 from undercut.solvers.registry import AnySolver
 
-FINE = 1e-4  # relative gap: only a run that ends at a smaller one takes the rows for fine gaps
+FINE = 1e-4  # relative gap: a run that ends at a smaller one takes the rows for fine gaps, others those for rough ones
 FEW_STEPS = 5  # within which planes must halve the gap of an elastic net to go on
 FEWEST_STEPS = 3  # within which sweeps for the logistic loss must halve the gap: conjugate gradients do not help these
 SEVERAL_STEPS, MANY_STEPS = 10, 30  # the same: few parameters that are not zero; softmax with elastic net, long rows
@@ -21,8 +21,8 @@ class Row(NamedTuple):
     holds: Callable[[Risk, Regularizer], bool]
     solver: Callable[[Risk], AnySolver]
     reason: str
-    is_fine: bool = False  # whether it is for fine gaps only
+    is_fine: bool | None = None  # whether it is for fine gaps only, or for rough ones only
 
     def decides(self, risk: Risk, reg: Regularizer, gap_rel: float) -> bool:
         """Whether this is the solver for a run that ends at a relative gap, unless an earlier line decides."""
-        return (gap_rel < FINE or not self.is_fine) and self.holds(risk, reg)
+        return self.is_fine in (None, gap_rel < FINE) and self.holds(risk, reg)

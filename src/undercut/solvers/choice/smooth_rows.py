@@ -21,10 +21,11 @@ from undercut.solvers.choice.conditions import (
     has_weak_hinge,
     is_least_squares,
 )
-from undercut.solvers.choice.row import FEWEST_STEPS, SEVERAL_STEPS, Row
+from undercut.solvers.choice.row import FEWEST_STEPS, FINE, SEVERAL_STEPS, Row
 from undercut.solvers.choice.sweep_conditions import (
     LONG_ENTRIES,
     has_easy_dual,
+    has_easy_hinge_dual,
     has_easy_logistic_dual,
     has_long_rows,
     has_short_dual,
@@ -53,6 +54,14 @@ SMOOTH_ROWS = (
         has_easy_dual,
         lambda risk: Relay(candidates=(DualCoordinate(), LineSearchBundle())),
         "a few sweeps are enough",
+    ),
+    Row(
+        f"L2, squared hinge without free intercept, gap of at least {FINE:g}, large sparse X with over {NEWTON_PARAMS} "
+        f"features and {LONG_ENTRIES} entries a row, lambda somewhat smaller",
+        has_easy_hinge_dual,
+        _sweeps_then_newton,
+        "some more sweeps still take less time than Newton steps, which need many products",
+        is_fine=False,
     ),
     Row(
         f"logistic loss without free intercept, or softmax loss, sparse X with many entries and over {NEWTON_PARAMS} "

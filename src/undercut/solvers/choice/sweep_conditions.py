@@ -63,6 +63,7 @@ TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come 
 TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps ...
 HINGE_ENTRIES = 30.0  # ... for the squared hinge, whose faces change, as much less as rows have fewer entries than this
+EASY_HINGE = 1.5  # the same for the squared hinge on long rows, to rough gaps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 10.0  # conditions between which sweeps for the logistic loss do, ...
 LOGISTIC_PER_ENTRY = 0.1  # ... of the second for each entry of a row at most this much, ...
 LOGISTIC_ENTRIES = 45  # ... if rows have at least so many: with fewer, exponential functions take most of the time
@@ -265,13 +266,25 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
 
     With short rows a sweep, which visits them in random order, takes the time of several products with X.
     """
-    X = large_sparse(risk)
-    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+    if not (isinstance(risk, LinearRisk) and _has_many_squares(risk, reg)) or has_short_rows(risk):
         return False
-    if not isinstance(risk, LinearRisk) or has_short_rows(risk) or not has_quadratic_dual(risk, reg):
-        return False
+    X = cast(SparseDesign, risk.design)
     share = min(1.0, _entries(X) / HINGE_ENTRIES) if isinstance(risk.loss, SquaredHinge) else 1.0
     return dual_condition(X, reg) <= share * EASY_DUAL
+
+
+def has_easy_hinge_dual(risk: Risk, reg: Regularizer) -> bool:
+    """The same for the squared hinge on long rows, whose sweeps take a little longer than those of other squares."""
+    if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge) and has_long_rows(risk)):
+        return False
+    return _has_many_squares(risk, reg) and dual_condition(cast(SparseDesign, risk.design), reg) <= EASY_HINGE
+
+
+def _has_many_squares(risk: LinearRisk, reg: Regularizer) -> bool:
+    """Whether the dual consists of squares, there is no free intercept, and X is sparse with many features."""
+    X = large_sparse(risk)
+    is_wide_enough = X is not None and X.shape[1] > NEWTON_PARAMS
+    return is_wide_enough and not is_smooth_with_intercept(risk) and has_quadratic_dual(risk, reg)
 
 
 def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
