@@ -22,7 +22,7 @@ PEGASOS, ADAPTIVE, PROXIMAL, FIXED = range(4)  # how tau_t is chosen
 SCALE, NORM2, T, TAU_SUM, R, G, WEIGHT_V, N_SUMMED, PHASES, DONE = range(10)  # the entries of ``state``
 N_STATE = 10
 AHEAD = 3  # a row is prefetched this many steps before its use
-LARGE = 2_000_000  # entries of X from which on this pays: fewer stay in a cache
+LARGE = 1_000_000  # entries of X from which on this pays: fewer stay in a cache
 FETCHED = 64  # values of a row that are prefetched; the processor itself fetches what follows in sequence
 
 
@@ -146,7 +146,7 @@ def _add_row(values, columns, start, stop, offset, constant, factor, v):
     v[np.uint64(v.size - 1)] += factor * constant
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, forceinline=True)
 def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
     """Get the row ``order[at]`` into the cache, and of a later one where it begins."""
     if at + AHEAD >= order.size:
@@ -165,7 +165,7 @@ def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
 
 
 @njit(
-    cache=True, nogil=True, fastmath={"reassoc", "contract"}
+    cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True
 )  # sums in any order, so that they need not wait for each other
 def _products(values, columns, start, stop, offset, constant, v):
     """``<v, x>`` and ``|x|^2``."""
@@ -177,13 +177,13 @@ def _products(values, columns, start, stop, offset, constant, v):
     return score, size2
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def steepness(method, r, g):
     """The largest subgradient, in units of R, from which ``step_sizes`` balances tau_t."""
     return math.sqrt(8.0 / 3.0) * g / r if method == ADAPTIVE else g / r
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def step_sizes(method, lam, t, tau_sum, steep, tau_one):
     """Round t's (tau_t, step size, factor by which w shrinks).
 
