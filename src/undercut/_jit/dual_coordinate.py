@@ -96,7 +96,7 @@ def select(scores, b, terms, zone, at_zero, at_end, a, order):
     return count, gain
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _move(slope, old, low, high, zone, ridge):
     """(derivative that a move can use, negative towards zero; what it can gain; how steeply all moves are ruled out).
 
@@ -111,7 +111,7 @@ def _move(slope, old, low, high, zone, ridge):
     return 0.0, 0.0, min(right if old < high else math.inf, -left if old > low else math.inf)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _gain(slope, old, end, zone, ridge):
     """A bound of the gain by an ascent of ``slope`` from old up to an end; it is less beyond a kink at zero."""
     gain = slope * (end - old)
@@ -136,7 +136,7 @@ def _fetch(dense, indptr, columns, values, flat_terms, a, width, soon, later):
 
 
 @njit(
-    cache=True, nogil=True, fastmath={"reassoc", "contract"}
+    cache=True, nogil=True, fastmath={"reassoc", "contract"}, forceinline=True
 )  # sums in any order, so that they need not wait for each other
 def product(values, columns, start, stop, offset, constant, v):
     """``<v, x>``."""
@@ -157,7 +157,7 @@ def _soft_product(values, columns, start, stop, offset, constant, v, threshold):
     return score
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def add_row(values, columns, start, stop, offset, constant, change, v):
     """``v += change x``."""
     v[np.uint64(v.size - 1)] += change * constant
