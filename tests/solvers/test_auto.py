@@ -419,7 +419,7 @@ def test_sweeps_for_the_squared_hinge_too(entries, most):
         (63, 1e-3, 1.4, NEWTON_OR_PLANES),
     ],
 )
-def test_to_a_rough_gap_at_somewhat_smaller_lambda_where_rows_are_long(entries, gap, condition, solver):
+def test_sweeps_for_the_squared_hinge_on_long_rows_at_smaller_lambda_to_rough_gaps(entries, gap, condition, solver):
     X = sp.hstack([sp.csr_array(np.ones((3000, entries))), sp.csr_array((3000, 600))]).tocsr()
     risk = LinearRisk(X, np.where(np.arange(3000) % 2, 1.0, -1.0), SquaredHinge())
     assert resolve("auto", risk, L2(entries / (3000 * condition)), gap) == solver

@@ -146,7 +146,7 @@ def _add_row(values, columns, start, stop, offset, constant, factor, v):
     v[np.uint64(v.size - 1)] += factor * constant
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _fetch(dense, indptr, columns, values, y, weight, width, order, at):
     """Get the row ``order[at]`` into the cache, and of a later one where it begins."""
     if at + AHEAD >= order.size:
@@ -179,8 +179,10 @@ def _products(values, columns, start, stop, offset, constant, v):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def steepness(method, r, g):
-    """The largest subgradient, in units of R, from which ``step_sizes`` balances tau_t."""
-    return math.sqrt(8.0 / 3.0) * g / r if method == ADAPTIVE else g / r
+    """What ``step_sizes`` needs of G and R: ``G / R`` for PROXIMAL, ``sqrt(8/3) G / R`` for ADAPTIVE."""
+    if method == ADAPTIVE:
+        return math.sqrt(8.0 / 3.0) * g / r
+    return g / r if method == PROXIMAL else 0.0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -188,6 +190,8 @@ def step_sizes(method, lam, t, tau_sum, steep, tau_one):
     """Round t's (tau_t, step size, factor by which w shrinks).
 
     PROXIMAL: 2 tau R^2 = G^2 / (2 (lambda_{1:t} + tau_{1:t})); ADAPTIVE: 3 tau R^2 = 2 G^2 / (lambda_{1:t} + tau_{1:t})
+
+    Both are solved by ``tau = (hypot(before, steep) - before) / 2`` with ``before = lambda_{1:t} + tau_{1:t-1}``.
     """
     before = lam * t + tau_sum
     tau = 0.0

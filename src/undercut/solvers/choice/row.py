@@ -21,7 +21,7 @@ class Row(NamedTuple):
     holds: Callable[[Risk, Regularizer], bool]
     solver: Callable[[Risk], AnySolver]
     reason: str
-    is_fine: bool | None = None  # whether it is for fine gaps only, or for rough ones only
+    is_fine: bool | None = None  # True: for fine gaps only, False: for rough gaps only
 
     def decides(self, risk: Risk, reg: Regularizer, gap_rel: float) -> bool:
         """Whether this is the solver for a run that ends at a relative gap, unless an earlier line decides."""

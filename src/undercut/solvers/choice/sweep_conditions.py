@@ -55,7 +55,7 @@ DENSE_ROUGH, DENSE_FINE = 3.0, 1.0  # relative conditions up to which they do, t
 DENSE_MANY = 2.0  # ... and with many samples, at most: a plane over these costs little beside a sweep
 DENSE_PER_FEATURE = 400  # samples per feature up to which samples are few beside planes
 DENSE_SAMPLES = 1500  # up to here they do to rough gaps: a plane takes as long as with far fewer samples
-LONG_ENTRIES = 64  # entries of a sparse row: from here on interior point steps cost so much that sweeps may win anyway
+LONG_ENTRIES = 64  # of a sparse row: from here on Hessians are expensive, so that sweeps or planes may win
 INTERIOR_SWEEPS = 70.0  # sweeps in the time of interior point steps, for any X
 ENTRY_SWEEPS = 3.0  # the same for every entry of a row, in addition
 TRIED = 0.06  # share of the time of interior point steps after which sweeps must be near the optimum
@@ -63,7 +63,7 @@ TRIED_SWEEPS = 7.0  # sweeps after which they must be near it where planes come 
 TRIED_CLASSES = 60.0  # the same for several classes with free intercepts, whose planes are expensive
 EASY_DUAL = 1.0  # condition of the dual up to which sweeps for squares take less time than Newton steps ...
 HINGE_ENTRIES = 30.0  # ... for the squared hinge, whose faces change, as much less as rows have fewer entries than this
-EASY_HINGE = 1.5  # the same for the squared hinge on long rows, to rough gaps
+EASY_HINGE = 1.5  # condition up to which they do for the squared hinge on long rows, to rough gaps
 EASIEST_LOGISTIC, EASY_LOGISTIC = 0.1, 10.0  # conditions between which sweeps for the logistic loss do, ...
 LOGISTIC_PER_ENTRY = 0.1  # ... of the second for each entry of a row at most this much, ...
 LOGISTIC_ENTRIES = 45  # ... if rows have at least so many: with fewer, exponential functions take most of the time
@@ -274,7 +274,7 @@ def has_easy_dual(risk: Risk, reg: Regularizer) -> bool:
 
 
 def has_easy_hinge_dual(risk: Risk, reg: Regularizer) -> bool:
-    """The same for the squared hinge on long rows, whose sweeps take a little longer than those of other squares."""
+    """The same for the squared hinge on long rows to rough gaps, where sweeps pay up to a somewhat larger condition."""
     if not (isinstance(risk, LinearRisk) and isinstance(risk.loss, SquaredHinge) and has_long_rows(risk)):
         return False
     return _has_many_squares(risk, reg) and dual_condition(cast(SparseDesign, risk.design), reg) <= EASY_HINGE
@@ -282,18 +282,21 @@ def has_easy_hinge_dual(risk: Risk, reg: Regularizer) -> bool:
 
 def _has_many_squares(risk: LinearRisk, reg: Regularizer) -> bool:
     """Whether the dual consists of squares, there is no free intercept, and X is sparse with many features."""
+    return _has_many_features(risk) and has_quadratic_dual(risk, reg)
+
+
+def _has_many_features(risk: Risk) -> bool:
+    """Whether X is sparse and too wide for Newton's method, and sweeps find no intercept."""
     X = large_sparse(risk)
-    is_wide_enough = X is not None and X.shape[1] > NEWTON_PARAMS
-    return is_wide_enough and not is_smooth_with_intercept(risk) and has_quadratic_dual(risk, reg)
+    return X is not None and bool(X.shape[1] > NEWTON_PARAMS) and not is_smooth_with_intercept(risk)
 
 
 def has_easy_logistic_dual(risk: Risk, reg: Regularizer) -> bool:
     """The same for logistic losses, whose Newton steps are few at large lambda and take no time with few entries."""
     X = large_sparse(risk)
-    if X is None or X.shape[1] <= NEWTON_PARAMS or is_smooth_with_intercept(risk):
+    if X is None or not (_has_many_features(risk) and has_dual(risk, reg)):
         return False
-    if not (isinstance(risk, LinearRisk | MulticlassRisk) and has_dual(risk, reg)):
-        return False
+    assert isinstance(risk, LinearRisk | MulticlassRisk)
     most = 0.0
     if isinstance(risk.loss, Softmax) and X.rows().values.size >= MANY_ENTRIES:
         most = EASY_SOFTMAX
